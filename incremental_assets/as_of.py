@@ -38,14 +38,20 @@ def validity(versions: DataFrame, read: AsOf) -> DataFrame:
     """The versions with the half-open interval [`_from`, `_to`) in which each is looked up.
 
     Null is without end: the first version of a key holds before it, too. A version that a delete
-    ended holds no longer than that. Of versions that begin at one instant, the one with the
-    greatest `_hash` holds from then on, so that every load finds the same one.
+    ended holds no longer than that. Of versions that begin at one instant, or without one, the one
+    with the greatest `_hash` holds from then on, so that every load finds the same one. No two
+    intervals of a key overlap.
     """
     own = [HASH] if HASH in versions.columns else []
     order = Window.partitionBy(quoted(read.key)).orderBy(quoted(read.valid_from), *own)
-    begins = F.when(F.row_number().over(order) > 1, F.col(quoted(read.valid_from)))
-    ends = F.col(read.valid_to) if read.valid_to else F.lead(read.valid_from).over(order)
-    return versions.withColumns({"_from": begins, "_to": ends})
+    begin = F.col(quoted(read.valid_from))
+    following = F.lead(begin).over(order)
+    begins = F.when(F.row_number().over(order) > 1, begin)
+    ends = F.least(F.col(quoted(read.valid_to)), following) if read.valid_to else following
+    # Without a begin they come first: all but the last of them hold at no time.
+    is_last = begin.isNotNull() | following.isNotNull() | F.lead(F.lit(1)).over(order).isNull()
+    there = versions.withColumns({"_from": begins, "_to": ends, "_is_last": is_last})
+    return there.where("_is_last").drop("_is_last")
 
 
 def is_valid(read: AsOf) -> Column:

@@ -250,6 +250,11 @@ class Table:
         return [read for read in self.reads if isinstance(read, SameDay)]
 
     @property
+    def lookups(self) -> Sequence[AsOf]:
+        """The tables that it looks versions up in."""
+        return [read for read in self.reads if isinstance(read, AsOf)]
+
+    @property
     def facts(self) -> Table | None:
         """The upstream whose days are this table's days; of several that are typed, the first."""
         return next((read.table for read in self.same_days), None)

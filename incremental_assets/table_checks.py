@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from incremental_assets.writes import (
 )
 
 if TYPE_CHECKING:
-    from incremental_assets.table import Table
+    from incremental_assets.table import AsOf, Table
 
 LEAST_FRESH = timedelta(minutes=5)
 
@@ -199,12 +200,14 @@ def _check_derived(table: Table) -> None:
             f"{name}: values= tells rows of bronze tables apart; here the transform gets a frame "
             "of each table, and can add the column."
         )
-    for other in (read.table for read in table.upstreams if read not in table.same_days):
+    for read in table.lookups:
+        other = read.table
         if other.layer != "silver" and not other.write.recomputes_keys:
             raise DefinitionError(
                 f"{name}: AsOf() finds the days that look up a changed row by its row hash, and "
                 f"{other.name} has none. Look up a silver table, or one with RecomputeKeys()."
             )
+        _check_lookup(table, facts, read)
     _check_sums(table, facts)
     row_by_row = isinstance(facts.write, Merge) and facts.day is not None and facts.log is None
     if isinstance(table.write, Merge) and not (row_by_row and table.key == facts.key):
@@ -224,11 +227,31 @@ def _check_derived(table: Table) -> None:
         )
 
 
+def _check_lookup(table: Table, facts: Table, read: AsOf) -> None:
+    """Whether both sides have the columns by which changed versions are found in the facts."""
+    for of, names in ((facts, (read.key, read.at)), (read.table, (read.key, read.valid_from))):
+        known = {column.lower() for column in _declared(of)}
+        missing = [name for name in names if name.lower() not in known]
+        if known and missing:
+            raise DefinitionError(
+                f"{table.name}: AsOf() of {read.table.name} names {missing[0]!r}, and the contract "
+                f"of {of.name} has no such column; so nobody could tell which days look up a "
+                "changed version. Correct the name; or, where the column comes from another "
+                "lookup, join that in a gold table, and this one in a second over it."
+            )
+
+
+def _declared(table: Table) -> Collection[str]:
+    """The columns of a table, where its contract has them all; else they are known of a frame."""
+    if not table.has_declared_columns or table.schema is None:
+        return ()
+    return {*table.schema.columns, *table.write.validity, "dt"}
+
+
 def _check_sums(table: Table, facts: Table) -> None:
-    if table.sums is None or not facts.has_declared_columns:
-        return  # which columns there are is known when there is a frame
-    assert facts.schema is not None
-    known = {*facts.schema.columns, *facts.write.validity, "dt"}
+    known = _declared(facts)
+    if table.sums is None or not known:
+        return
     for name, (read, _) in table.sums.sums.items():
         missing = unknown_columns(table.name, read, known)
         if missing:

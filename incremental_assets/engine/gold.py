@@ -8,20 +8,21 @@ from datetime import date
 from functools import partial, reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from incremental_assets.days import named
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.literals import sql_days
-from incremental_assets.delta.read import DataFile, no_rows, read_version
+from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch, verdict
 from incremental_assets.engine.scope import scope_of
-from incremental_assets.engine.totals import differences, totals
+from incremental_assets.engine.totals import NOTHING, differences, totals
 from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.plurals import counted
 from incremental_assets.quality.examples import MOST, Examples, examples
 from incremental_assets.quality.gate import aggregates, measures_of, watched_rules
 from incremental_assets.quality.judge import RuleResult, judge_day, row_result
@@ -36,9 +37,7 @@ def upstream_rows(session: SparkSession, batch: Batch, read: SameDay | AsOf) -> 
     name = read.table.name
     path = f"{batch.settings.lake}/{name}"
     if isinstance(read, AsOf) and name not in batch.versions:  # it was never loaded
-        key = StructField(read.key, StringType())
-        ends = filter(None, (read.valid_from, read.valid_to))
-        return no_rows(session, StructType([key, *(StructField(n, TimestampType()) for n in ends)]))
+        return _never_loaded(session, read)
     if isinstance(read, AsOf):
         return read_version(session, path, batch.versions[name])
 
@@ -47,6 +46,18 @@ def upstream_rows(session: SparkSession, batch: Batch, read: SameDay | AsOf) -> 
 
     days = sql_days(batch.work.days)
     return read_version(session, path, batch.versions[name], of_these_days).where(f"dt IN ({days})")
+
+
+def _never_loaded(session: SparkSession, read: AsOf) -> DataFrame:
+    """No version of a table that is looked up, with the columns that are known of it."""
+    ends = [name for name in (read.valid_from, read.valid_to) if name]
+    types = {read.key: "string", **dict.fromkeys(ends, "timestamp"), "dt": "date"}
+    if read.table.write.keeps_versions:
+        types["is_current"] = "boolean"
+    if read.table.has_declared_columns and read.table.schema is not None:
+        types |= {name: kind.sql for name, kind in read.table.schema.columns.items()}
+    columns = (F.lit(None).cast(kind).alias(name) for name, kind in types.items())
+    return session.range(0).select(*columns)
 
 
 def made_rows(batch: Batch, frames: Sequence[DataFrame]) -> DataFrame:
@@ -99,9 +110,10 @@ def judge(
     left = totals(facts, {name: sql for name, (sql, _) in sums.sums.items()}, 0)
     rows, right = made_totals(batch, rows, {name: sql for name, (_, sql) in sums.sums.items()})
     sides = [left, right, *elsewhere(rows.sparkSession, batch)]
-    found: dict[int, dict[date, Mapping[str, Any]]] = {at: {} for at in range(len(sides))}
+    found: dict[int, dict[date | None, Mapping[str, Any]]] = {at: {} for at in range(len(sides))}
     for row in reduce(partial(DataFrame.unionByName, allowMissingColumns=True), sides).collect():
         found[row["side"]][row["dt"]] = row.asDict()
+    _require_days(batch, found[1])
     examples_of = examples_of_broken(batch, rows, found[1].values())
     history = batch.view.table(table.name)
     volume = last_ones(history, lambda entry: entry.rows_counted)
@@ -139,6 +151,21 @@ def judge(
     return entries, results
 
 
+def _require_days(batch: Batch, made: Mapping[date | None, Mapping[str, Any]]) -> None:
+    """Raise DefinitionError for rows that were made of other days than their facts are of."""
+    others = {day: found["rows"] for day, found in made.items() if day not in batch.work.days}
+    if not others:
+        return
+    known = sorted(day for day in others if day is not None)
+    days = " and ".join(filter(None, (named(known), "no day" if None in others else "")))
+    raise DefinitionError(
+        f"{batch.table.name}: the transform makes {counted(sum(others.values()), 'row')} of {days} "
+        f"out of facts of {named(batch.work.days)}. A day's rows are made of that day's facts, and "
+        "these would be lost, or appear in some loads alone. Nothing was published; keep the dt of "
+        "the facts, and give a local date a column of its own."
+    )
+
+
 def elsewhere(session: SparkSession, batch: Batch) -> list[DataFrame]:
     """What the rules ask other tables for, of the batch's days: `rule.measure` by `dt` and side."""
     days = set(batch.work.days)
@@ -167,17 +194,18 @@ def elsewhere(session: SparkSession, batch: Batch) -> list[DataFrame]:
 
 
 def made_totals(
-    batch: Batch, rows: DataFrame, sums: Mapping[str, str]
+    batch: Batch, rows: DataFrame, sums: Mapping[str, str], further: Mapping[str, Column] = NOTHING
 ) -> tuple[DataFrame, DataFrame]:
     """The made rows with what their rules add to them, and their totals with what rules ask for.
 
-    Raises DefinitionError for a rule that does not fit the rows.
+    `further` are aggregates that are asked for as well. Raises DefinitionError for a rule that does
+    not fit the rows.
     """
     rules = batch.table.rules
     scope = scope_of(rows.sparkSession, batch, "dt", replaced=True)
     rows = prepared(rows, rules, scope)
     with naming_one(rows, rules):
-        return rows, totals(rows, sums, 1, aggregates(rules))
+        return rows, totals(rows, sums, 1, {**aggregates(rules), **further})
 
 
 def examples_of_broken(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.days import named
 from incremental_assets.delta.columns import DELETED, HASH
 from incremental_assets.delta.compare import differing_rows, rows_of
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.literals import sql_days
-from incremental_assets.delta.read import DataFile, TableFiles, plain_files, read_version
+from incremental_assets.delta.read import (
+    DataFile,
+    TableFiles,
+    plain_files,
+    read_files,
+    read_version,
+)
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome, verdict
@@ -28,8 +35,10 @@ from incremental_assets.engine.gold import (
 )
 from incremental_assets.engine.since import as_it_was_read
 from incremental_assets.engine.totals import differences, totals
+from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.row_hash import row_hash
@@ -37,6 +46,8 @@ from incremental_assets.table import Sums, Table
 from incremental_assets.writes.destination import ChangeSet
 
 _SINCE = "_since"
+_DAY = "_day"
+_REPEATED, _WITHOUT_DAY = "_repeated", "_without_day"
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,9 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
     table, session = batch.table, frames.session
     running = table.write.running_columns
     key, facts = list(table.key), _facts(batch)
-    loaded = {*batch.view.table(table.name).last_committed, *batch.work.days}
+    history = batch.view.table(table.name)
+    held = history.last_committed.keys() & history.held.keys() - batch.work.days.keys()
+    loaded = {*history.last_committed, *batch.work.days} - held
     changed = _changed(session, batch)
     by_key = changed.groupBy(*_names(key)).agg(F.min("dt").alias(_SINCE))
     some = reduce(lambda a, b: a & b, (F.col(quoted(name)).isNotNull() for name in key))
@@ -114,7 +127,12 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
 
     path = f"{batch.settings.lake}/{facts.name}"
     rows = read_version(session, path, batch.versions[facts.name], may_feed)
-    rows = rows.where(f"dt IN ({sql_days(loaded)})").join(keys, key)
+    rows = rows.where(f"dt IN ({sql_days(loaded)})")
+    if first is not None:
+        days = {day for day in held if not (running and day < first)}
+        for published in _as_published(session, batch, days):
+            rows = rows.unionByName(published, allowMissingColumns=True)
+    rows = rows.join(keys, key)
     rows = rows.where(f"dt >= {_SINCE}") if running else rows
     rows = frames.cache(rows.drop(_SINCE))
     present = None
@@ -122,6 +140,34 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
         own = read_version(session, batch.path, version_of(batch.path))
         present = frames.cache(own.join(keys, key))
     return _ChangedKeys(first, rows, present)
+
+
+def _as_published(session: SparkSession, batch: Batch, held: set[date]) -> Iterator[DataFrame]:
+    """The upstream's rows of days that are held, as they were when these were published last.
+
+    What was held is not there, also where a key is on another day as well.
+    """
+    name, history = _facts(batch).name, batch.view.table(batch.table.name)
+    after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name]) if held else None
+    by_low: dict[int, set[date]] = {}
+    for day in held:
+        by_low.setdefault(history.published_up_to(name, day), set()).add(day)
+    for low, days in by_low.items():
+        assert after is not None
+
+        def of_these(file: DataFile, days: set[date] = days) -> bool:
+            return file.partition["dt"] in days
+
+        before = as_it_was_read(batch, name, low, after, of_these)
+        if before is None:
+            raise LakeError(
+                f"{batch.table.name}: {named(days)} of it {'is' if len(days) == 1 else 'are'} "
+                f"held, and {name} is no longer there as it was when it was published (batch "
+                f"{low}), so the keys that these days share with others cannot be computed "
+                "without what is held. Nothing was published. Repair the input of the held days, "
+                "or accept them, and load them together with these."
+            )
+        yield read_files(session, before, [file for file in before.files if of_these(file)])
 
 
 def _changed(session: SparkSession, batch: Batch) -> DataFrame:
@@ -214,10 +260,10 @@ def _opening(table: Table, touched: _ChangedKeys) -> DataFrame:
 
 
 def _write(frames: Frames, batch: Batch, read: _Computed) -> StagedWrite:
-    """Stage the computed rows, and what the keys no longer have as deletes."""
+    """Stage the computed rows, and what the keys no longer have on a day as deletes."""
     table, touched, rows = batch.table, read.touched, read.rows
     running, first = table.write.running_columns, touched.first
-    key = [*table.key, *(["dt"] if running else [])]
+    key = [*table.key, "dt"]
 
     def may_hold(file: DataFile) -> bool:
         return first is not None and (not running or file.partition["dt"] >= first)
@@ -244,10 +290,12 @@ def _judge(
     whole = F.lit(None).cast("date").alias("dt")
     read = totals(facts.withColumn("dt", whole), {n: sql for n, (sql, _) in sums.sums.items()}, 0)
     of_made = {n: sql for n, (_, sql) in sums.sums.items()}
-    rows, made = made_totals(batch, rows.withColumn("dt", whole), of_made)
+    days_of = rows.withColumns({_DAY: F.col("dt"), "dt": whole})
+    rows, made = made_totals(batch, days_of, of_made, _repeated(batch.table))
     found: dict[int, Mapping[str, Any]] = {0: {}, 1: {}}
     for row in read.unionByName(made, allowMissingColumns=True).collect():
         found[row["side"]] = row.asDict()
+    _require_identity(batch.table, found[1])
     count = found[1].get("rows", 0)
     apart = differences(sums, found[0], found[1])
     counts = DayCounts(count, 0, count, 0, differences=apart, now=batch.now)
@@ -259,6 +307,36 @@ def _judge(
         for at, claim in enumerate(batch.claims)
     ]
     return entries, {claim.day: results for claim in batch.claims}
+
+
+def _repeated(table: Table) -> Mapping[str, Column]:
+    """What the computed rows are counted by, to find those that no other load could tell apart.
+
+    Rows without a part of their key hold the days anyway (`key_complete`).
+    """
+    identity = [*_names(table.key), _DAY]
+    complete = reduce(lambda a, b: a & b, (F.col(name).isNotNull() for name in identity))
+    return {
+        _REPEATED: F.count_if(complete) - F.count_distinct(*map(F.col, identity)),
+        _WITHOUT_DAY: F.count_if(F.col(_DAY).isNull()),
+    }
+
+
+def _require_identity(table: Table, found: Mapping[str, Any]) -> None:
+    """Raise DefinitionError for several computed rows of one key and day, or a row of no day."""
+    repeated, without = found.get(_REPEATED) or 0, found.get(_WITHOUT_DAY) or 0
+    if without:
+        raise DefinitionError(
+            f"{table.name}: {counted(without, 'row')} of its transform have no dt, so no later "
+            "load could find them again. Nothing was published; give each row a day."
+        )
+    if repeated:
+        key = ", ".join(table.key)
+        raise DefinitionError(
+            f"{table.name}: {counted(repeated, 'row')} of its transform repeat the key ({key}) of "
+            "another row on the same day, so a later load could not tell them apart. Nothing was "
+            "published; name in `key` what they differ by, or aggregate them."
+        )
 
 
 def _with_changes(entry: Entry, write: StagedWrite, *, first: bool) -> Entry:

@@ -70,11 +70,10 @@ def looked_up_versions(table: Table, lake: str) -> Mapping[str, int]:
 
 
 def _is_begun(batch: Batch, table: Table) -> bool:
-    """Whether a table was loaded, or is claimed for its first load; the ledger's tail decides."""
+    """Whether a table was ever claimed, by the ledger's tail: a held load has looked up, too."""
     if batch.view.table(table.name).high:
         return True
-    tail = Ledger(ledger_path(batch.settings.lake)).tail(table.name)
-    return bool(tail.committed or tail.unsettled)
+    return bool(Ledger(ledger_path(batch.settings.lake)).tail(table.name).last_batch)
 
 
 def _facts_of(table: Table) -> Table:

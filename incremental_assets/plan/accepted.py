@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 from incremental_assets.changes.position import is_as_read, state_of
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.work import DayWork, Plan
+from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, Table
 
 
@@ -21,7 +21,7 @@ def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
     if table.reads_whole_source:  # so any load reads what was judged and accepted
         of_any_day = max(accepted.values(), key=lambda entry: entry.batch)
     notes = list(plan.notes)
-    works = []
+    works: list[Work] = []
     for work in plan.work:
         days = dict(work.days)
         for day, todo in work.days.items():
@@ -35,8 +35,19 @@ def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
                 continue
             why = f"{todo.why}; accepted by {entry.who}: {entry.why}"
             days[day] = replace(todo, why=why, accepted=accepted_rules(entry))
-        works.append(replace(work, days=days))
+        planned = replace(work, days=days)
+        works += _by_accepted(planned) if table.write.recomputes_keys else [planned]
     return replace(plan, work=tuple(works), notes=tuple(notes))
+
+
+def _by_accepted(work: Work) -> list[Work]:
+    """The work by the rules that were accepted for its days, which pass together; those first."""
+    by_rules: dict[frozenset[str], dict[date, DayWork]] = {}
+    for day, todo in work.days.items():
+        by_rules.setdefault(todo.accepted, {})[day] = todo
+    return [
+        replace(work, days=by_rules[rules]) for rules in sorted(by_rules, key=len, reverse=True)
+    ]
 
 
 def accepted_rules(entry: Entry) -> frozenset[str]:

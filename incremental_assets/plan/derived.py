@@ -47,7 +47,7 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
 def _may_be_stale(table: Table, view: LedgerView) -> set[date]:
     """The days to ask: no other has anything to read. Of all days only numbers are compared."""
     history = view.table(table.name)
-    found = set(history.rewound)
+    found = {*history.rewound, *history.held}
     for read in table.upstreams:
         upstream, low = view.table(read.table.name), history.watermarks(read.table.name)
         if isinstance(read, SameDay):
@@ -88,14 +88,14 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
 
 def never_loaded(table: Table, view: LedgerView) -> str:
     """The table without which no day can be built: its transform needs a frame of it; else ""."""
-    needed = () if table.is_typed else table.same_days[1:]
+    joins_days = len(table.same_days) > 1 and not table.is_typed
+    needed = table.same_days if joins_days else ()
     return next((r.table.name for r in needed if not view.table(r.table.name).high), "")
 
 
 def not_read(table: Table, day: date, view: LedgerView) -> str:
     """What a day has not read of its upstreams, for a message; "" where it has read all."""
-    work = _day_work(table, day, view)
-    return work.why if work is not None else ""
+    return ", ".join(_not_read(table, day, view))
 
 
 def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
@@ -132,26 +132,40 @@ def unread(table: Table, read: SameDay | AsOf, day: date, view: LedgerView) -> t
 
 
 def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
-    """The windows of a day, or None if no upstream has anything new for it."""
+    """The windows of a day, or None if no upstream has anything new for it and it is not held."""
     history = view.table(table.name)
-    windows: list[Window] = []
+    reasons = _not_read(table, day, view)
+    judged = 0
+    if not reasons and day in history.held:  # a restatement was, which had nothing new to read
+        held = history.held[day]
+        reasons, judged = [f"held since batch {held.batch}"], held.rows_read
+    if not reasons:
+        return None
+    windows = tuple(
+        Window(
+            read.table.name,
+            history.watermark(read.table.name, day),
+            view.table(read.table.name).high,
+        )
+        for read in table.upstreams
+    )
+    rows = sum(_rows_to_read(table, window, day, view) for window in windows)
+    return DayWork(day, ", ".join(reasons), windows, rows=max(rows, judged))
+
+
+def _not_read(table: Table, day: date, view: LedgerView) -> list[str]:
+    """What each upstream has new for a day, and whether its watermark was rewound."""
     reasons: list[str] = []
     for read in table.upstreams:
-        upstream = view.table(read.table.name)
-        low = history.watermark(read.table.name, day)
-        windows.append(Window(read.table.name, low, upstream.high))
         new = unread(table, read, day, view)
         if new:
             last, count = new[-1].batch, len({entry.batch for entry in new})
             batches = f"batch {last}" if count == 1 else f"{count:,} batches up to {last}"
             reasons.append(f"{read.table.name} {batches}")
-    if day in history.rewound:
-        entry = history.rewound[day]
-        reasons.append(f"rewound by {entry.who}: {entry.why}")
-    if not reasons:
-        return None
-    rows = sum(_rows_to_read(table, window, day, view) for window in windows)
-    return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows)
+    rewound = view.table(table.name).rewound
+    if day in rewound:
+        reasons.append(f"rewound by {rewound[day].who}: {rewound[day].why}")
+    return reasons
 
 
 def _no_longer_read(table: Table, day: date, view: LedgerView) -> tuple[Window, ...]:
@@ -183,11 +197,13 @@ def _way(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, Kind, str
     history = view.table(table.name)
     other = other_code(table, history, work.day)
     because = made_by(other, table) if other else ""
+    held = history.held.get(work.day)
+    # What was held as a restatement goes on as one: its batch has judged all rows of the day.
+    restated = work.day in history.rewound or (held is not None and held.kind == "restate")
     if table.write.recomputes_keys:
-        rewound = work.day in history.rewound
         reason = because and f"{because}, and keys that do not change stay"
-        return "merge", "restate" if rewound else "advance", "" if rewound else reason
-    if _restating(work, view) or work.day in history.rewound:
+        return "merge", "restate" if restated else "advance", "" if restated else reason
+    if restated or _restating(work, view):
         return "rebuild", "restate", because
     if other and is_rebuilt_by_day(table):  # never half old code, half new
         return "rebuild", "restate", because

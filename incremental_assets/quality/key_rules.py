@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StringType
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
@@ -47,18 +48,23 @@ def references(column: str, table: str, key: str = "") -> RowRule:
     """The value of the column is in the column `key` of a table of the lake; null passes.
 
     The table is looked up as it is when the rows are judged: let it be loaded first. Before it was
-    ever loaded, it is empty.
+    ever loaded, it is empty. A text is compared with a number, date or instant as such a value; one
+    that is none, as "n/a", is not there.
     """
     name = f"{column}_in_{table.replace('/', '_')}"
     flag = f"{HELPER}{name}"
+    value = f"{HELPER}value"
 
     def prepare(rows: DataFrame, scope: Scope) -> DataFrame:
         there = scope.read(table)
         if there is None:
             return rows.withColumn(flag, F.col(quoted(column)).isNull())
-        keys = there.select(F.col(quoted(key or column)).alias(column)).distinct()
-        keys = keys.withColumn(flag, F.lit(True))
-        rows = rows.join(keys, column, "left")
+        keys = there.select(F.col(quoted(key or column)).alias(value))
+        mine = rows.select(quoted(column)).schema[0].dataType
+        theirs = keys.schema[0].dataType
+        keys = keys.select(_comparable(F.col(value), theirs, mine).alias(value)).distinct()
+        rows = rows.withColumn(value, _comparable(F.col(quoted(column)), mine, theirs))
+        rows = rows.join(keys.withColumn(flag, F.lit(True)), value, "left").drop(value)
         return rows.withColumn(flag, F.expr(f"{quoted(column)} IS NULL OR {flag} IS NOT NULL"))
 
     return RowRule(
@@ -69,6 +75,12 @@ def references(column: str, table: str, key: str = "") -> RowRule:
         reads_table=table,
         prepare=prepare,
     )
+
+
+def _comparable(value: Column, kind: DataType, other: DataType) -> Column:
+    """The value as the other side's type, if only that one is no text; null where it is none."""
+    as_other = isinstance(kind, StringType) and not isinstance(other, StringType)
+    return value.try_cast(other) if as_other else value
 
 
 def _is_later(rows: DataFrame, own: Sequence[str], scope: Scope) -> str:

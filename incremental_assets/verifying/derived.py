@@ -67,6 +67,4 @@ def _key(table: Table) -> tuple[str, ...]:
         return (*table.key, "valid_from")
     if table.is_typed:
         return (*table.key, "dt") if table.day is not None else table.key
-    if table.write.recomputes_keys and not table.write.running_columns:
-        return table.key
     return (*table.key, "dt")

@@ -193,6 +193,33 @@ def test_days_that_pass_together_are_accepted_together(lake: Lakes) -> None:
     assert station.rows("gold/per_train", "train", "seats") == [("t1", 2)]
 
 
+def test_a_restatement_that_was_held_is_accepted_and_loses_no_row_in_quarantine(
+    lake: Lakes,
+) -> None:
+    only = quarantine(one_of("train", ("t1",)))
+    usual, strict = bookings(*only), bookings(*only, *fail(row_count(at_least=99)))
+    station = lake(landed("bookings"), usual, per_train())
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("c", "3", "t9")])
+    station.load(DAY)
+    judged = station.with_tables(landed("bookings"), strict, per_train())
+    judged.lakehouse.restate(strict, [THE_DAY], "99 are expected")
+    assert judged.stale() == {}
+    assert judged.load(DAY, "gold/per_train")["gold/per_train"].failed
+
+    assert accepted(judged, strict.name) == ("row_count",)
+    assert judged.stale() == {strict.name: [DAY]}
+    judged.load_stale()
+    assert judged.stale() == {}
+    assert judged.lakehouse.ledger.view().table(strict.name).held == {}
+
+    # Held once more, and what is new comes with all that the restatement has judged.
+    judged.lakehouse.restate(strict, [THE_DAY], "99 are expected")
+    station.land("bookings", DAY, "2.jsonl", [booking("d", "4")])
+    assert states(station.load(DAY), "gold/per_train") == ["committed"]
+    assert station.rows("silver/bookings", "id") == [("a",), ("d",)]
+    assert station.reasons("silver/bookings") == [("train_one_of",)]
+
+
 def test_what_cannot_be_accepted_is_reported(lake: Lakes) -> None:
     station = lake.copy_of(held)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from incremental_assets.changes import ChangeLog
 from incremental_assets.delta import lookup
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import fail, not_null
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import AsOf, SameDay, Table
@@ -54,6 +56,9 @@ PRICES = Table(
 VERSIONED = "id int, since string, price string, _hash string"
 
 
+USERS_THEN = tables(SCD2(), ChangeLog())[1]
+
+
 def mart(users: Table) -> Table:
     then = AsOf(users, key="id", at="at")
 
@@ -80,6 +85,57 @@ def test_of_versions_that_begin_together_every_load_finds_the_same(spark: SparkS
     ]
 
     assert [row["price"] for row in found if row] == ["c", "c"]
+
+
+def test_no_two_versions_of_a_key_hold_at_one_time(spark: SparkSession) -> None:
+    then = AsOf(PRICES, key="id", at="at", valid_from="since")
+    times = [None, "2016-12-31", "2017-01-02", "2017-01-05"]
+    sales = spark.createDataFrame([(1, at) for at in times], "id int, at string")
+
+    def found(*begins: str | None) -> list[str | None]:
+        versions = [(1, since, name, name) for since, name in zip(begins, "abcd", strict=False)]
+        joined = join_as_of(sales, spark.createDataFrame(versions, VERSIONED), then, "")
+        rows = {row["at"]: row["price"] for row in joined.collect()}
+        assert joined.count() == len(times)
+        return [rows[at] for at in times[1:]]
+
+    assert found(None, None, "2017-01-03") == ["b", "b", "c"]
+    assert found(None, None, None) == ["c", "c", "c"]
+    assert found("2017-01-01", "2017-01-01", "2017-01-03") == ["a", "b", "c"]
+
+    # Intervals that a table declares by itself: the later version ends the one before it.
+    both = AsOf(USERS_THEN, key="id", at="at")
+    rows = [(1, None, "2017-01-04", "a"), (1, "2017-01-02", None, "b")]
+    versions = spark.createDataFrame(
+        rows, "id int, valid_from string, valid_to string, name string"
+    )
+    joined = join_as_of(sales, versions, both, "").orderBy("at").collect()
+    assert [row["name"] for row in joined] == [None, "a", "b", "b"]
+
+
+def test_a_sale_whose_user_came_later_is_held_and_judged_again_then(lake: Lakes) -> None:
+    landed, users = tables(IN_TIME, ChangeLog.debezium())
+    named = replace(mart(users), rules=fail(not_null("user_name")))
+    as_of = named.transform
+    assert as_of is not None
+    named = replace(
+        named, transform=lambda *frames: as_of(*frames).select("dt", "sale", "user_name")
+    )
+    made = lake(LANDED_SALES, SALES, landed, users, named)
+    made.land("sales", "2017-01-05", "1.jsonl", [sold("first", 1, "05 12")])
+
+    # Nobody is known yet, and the columns are.
+    held = made.load("2017-01-05")["gold/mart"].days[date(2017, 1, 5)]
+    assert (held.state, held.reason) == ("held", "user_name_not_null: 1 of 1 rows failed")
+
+    events = [change("c", n, f"05 0{n}", n, f"u{n}") for n in (2, 1)]
+    for day, users_of_day in zip(("2017-01-06", "2017-01-07"), events, strict=True):
+        made.land("users", day, "1.jsonl", [users_of_day])
+        made.load(day, "bronze/users", "silver/users")
+        assert made.stale() == ({"gold/mart": ["2017-01-05"]} if day > "2017-01-06" else {})
+    made.load_stale()
+
+    assert made.rows("gold/mart", "sale", "user_name") == [("first", "u1")]
 
 
 def change(op: str, lsn: int, at: str, id_: int, name: str | None = None) -> dict[str, Any]:

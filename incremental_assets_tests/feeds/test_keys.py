@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from incremental_assets.changes import ChangeLog
 from incremental_assets.days import parse_days
 from incremental_assets.delta.compare import differing_rows
-from incremental_assets.engine import keyed
-from incremental_assets.errors import DefinitionError
-from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets.engine import keyed, since
+from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.quality.rules import fail, reconciles, satisfies
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.table import AsOf, SameDay, Sums, Table
@@ -26,10 +26,12 @@ from incremental_assets.writes import SCD2, Merge, RecomputeKeys
 from incremental_assets_tests.feeds import test_append as visits
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake, at
 from incremental_assets_tests.thorough import thorough
 
 TOTALS = ("user_id", "orders", "value", "first_order_at", "last_order_at", "dt")
+NEXT = "2017-01-06"
 LEVELS = ("dt", "product_id", "delta", "level")
 
 
@@ -328,6 +330,66 @@ def test_a_restatement_mends_what_was_not_heard_of(
     web.lakehouse.restate(gold, list(parse_days("2017-01-05")), "rows were not counted")
 
     assert web.rows("gold/counts", "page", "n") == [("a", 1), ("b", 1)]
+
+
+def test_a_key_has_a_row_on_each_of_its_days_and_no_two_on_one(lake: Lakes) -> None:
+    by_day = replace(per_train(), write=RecomputeKeys())
+    station = lake(landed("bookings"), bookings(), by_day)
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
+    station.land(
+        "bookings", NEXT, "1.jsonl", [booking(id_, "1", at=f"{NEXT}T10:00") for id_ in "bc"]
+    )
+    station.load(f"{DAY}...{NEXT}")
+    station.land("bookings", DAY, "2.jsonl", [booking("d", "2")])
+    station.load(DAY)
+
+    rows = [(DAY, "t1", 2), (NEXT, "t1", 2)]
+    assert station.rows("gold/per_train", "dt", "train", "seats") == rows
+    for transform, message in (
+        (lambda rows: rows.select("dt", "train", "seat"), "2 rows .* repeat the key .train. of"),
+        (lambda rows: rows.selectExpr("null AS dt", "train"), "4 rows .* have no dt"),
+    ):
+        wrong = replace(by_day, transform=transform)
+        with pytest.raises(DefinitionError, match=message):
+            station.with_tables(landed("bookings"), bookings(), wrong).lakehouse.restate(
+                wrong, list(parse_days(DAY)), "another transform"
+            )
+    assert station.rows("gold/per_train", "dt", "train", "seats") == rows
+
+
+def test_what_a_held_day_has_of_a_key_is_not_seen_by_other_days(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_all_days(rows: DataFrame) -> DataFrame:
+        return rows.groupBy("train").agg(F.max("dt").alias("dt"), F.count(F.lit(1)).alias("seats"))
+
+    few = fail(satisfies("few", "seats <= 2"))
+    by_key = replace(per_train(*few), write=RecomputeKeys(), transform=of_all_days)
+    station = lake(landed("bookings"), bookings(), by_key)
+
+    def seats() -> dict[str, int]:
+        return dict(station.rows("gold/per_train", "train", "seats"))
+
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("d0", "2", "t2")])
+    station.load(DAY)
+    more = [booking("b", "3"), booking("c", "4"), booking("d", "5", "t2")]
+    station.land("bookings", DAY, "2.jsonl", more)
+    station.load(DAY)
+    assert seats() == {"t1": 1, "t2": 1}
+
+    station.land("bookings", NEXT, "1.jsonl", [booking("e", "1", "t2", at=f"{NEXT}T10:00")])
+    station.load(NEXT)
+
+    assert seats() == {"t1": 1, "t2": 2}
+
+    # As it was, the upstream is no longer there.
+    station.land(
+        "bookings", NEXT, "2.jsonl", [booking("e", "1", "t2", at=f"{NEXT}T10:00", version=2)]
+    )
+    station.load(NEXT, "bronze/bookings", "silver/bookings")
+    monkeypatch.setattr(since, "version_read", lambda *_: None)
+    with pytest.raises(LakeError, match=f"{DAY} of it is held, and silver/bookings is no longer"):
+        station.load(NEXT, "gold/per_train")
 
 
 def test_a_table_by_key_reads_one_silver_table_and_names_its_key() -> None:

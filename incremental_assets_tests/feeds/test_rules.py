@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from incremental_assets.days import parse_day
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import DayResult
+from incremental_assets.plan import merge_or_rebuild
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
     DayCounts,
@@ -292,6 +293,33 @@ def test_rows_that_gold_makes_are_judged_before_they_are_published(lake: Lakes) 
     assert held.checks["fits"].examples == ("train=t1",)
     assert held.checks["train_unique"].passed
     assert trains.rows("gold/per_train", "dt") == []
+
+
+@pytest.mark.parametrize("write", [ReplaceDay(), Merge()])
+def test_rows_that_gold_makes_of_other_days_than_their_facts_are_refused(
+    lake: Lakes, write: ReplaceDay | Merge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge_or_rebuild, "SMALL_DAY", 0)
+    monkeypatch.setattr(merge_or_rebuild, "MERGED_SHARE", 1000)
+
+    def of_day(day: str) -> Table:
+        return replace(
+            per_train(),
+            key=("id",),
+            write=write,
+            transform=lambda rows: rows.selectExpr(f"{day} AS dt", "id"),
+        )
+
+    trains = lake.copy_of(eleven).with_tables(landed("bookings"), bookings(), of_day("dt"))
+    trains.load(DAY)
+    trains.land("bookings", DAY, "2.jsonl", [booking(id_, id_) for id_ in ("x", "y", "z")])
+    wrong = of_day("CASE id WHEN 'x' THEN date_sub(dt, 1) WHEN 'y' THEN null ELSE dt END")
+    again = trains.with_tables(landed("bookings"), bookings(), wrong)
+
+    message = "makes 2 rows of 2017-01-04 and no day out of facts of 2017-01-05.*keep the dt"
+    with pytest.raises(DefinitionError, match=message):
+        again.load(DAY)
+    assert len(trains.rows("gold/per_train", "id")) == 11
 
 
 @pytest.mark.parametrize(

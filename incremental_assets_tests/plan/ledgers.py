@@ -35,7 +35,7 @@ SALES = Table(
     reads=(SameDay(EVENTS),),
     key=("id",),
     day="at",
-    schema=Contract(id=Text(), at=Instant()),
+    schema=Contract(id=Text(), user_id=Text(), at=Instant()),
     write=Merge(),
 )
 MART = Table(

@@ -67,6 +67,16 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
             r"by its row hash, and gold/\w+ has none\. Look up a silver table",
         ),
         (
+            MART,
+            {"reads": (*MART.reads, AsOf(USERS, key="brand_id", at="at", valid_from="at"))},
+            r"names 'brand_id', and the contract of silver/sales has no such column; .* in a second",
+        ),
+        (
+            MART,
+            {"reads": (MART.reads[0], AsOf(USERS, key="user_id", at="at"))},
+            r"names 'valid_from', and the contract of silver/users has no such column",
+        ),
+        (
             USERS,
             {"write": SCD2(), "version_by": ("at",), "day": "at"},
             r"are on many days; leave day out",

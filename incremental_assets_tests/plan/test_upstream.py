@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from incremental_assets.ledger.entry import Window
+from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.settings import Settings
-from incremental_assets.table import Table
+from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import RecomputeKeys
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -18,6 +21,16 @@ from incremental_assets_tests.plan.ledgers import (
     jan,
     ledger,
     planned,
+    stale,
+)
+
+PER_USER = replace(
+    MART,
+    name="gold/per_user",
+    reads=(SameDay(SALES),),
+    key=("user_id",),
+    write=RecomputeKeys(),
+    transform=lambda sales: sales,
 )
 
 
@@ -164,3 +177,54 @@ def test_a_held_lookup_of_the_same_date_refuses_the_day(settings: Settings) -> N
 
     assert list(plan.refused) == [jan(1)]
     assert plan.days == (jan(2),)
+
+
+@pytest.mark.parametrize(
+    ("table", "upstream", "mode"),
+    [(SALES, EVENTS, "rebuild"), (MART, SALES, "rebuild"), (PER_USER, SALES, "merge")],
+)
+def test_a_held_restatement_goes_on_as_one_though_nothing_is_new(
+    table: Table, upstream: Table, mode: Mode, settings: Settings
+) -> None:
+    read = {upstream.name: 1}
+    before = [did(upstream, 1, 1, touched=[1]), did(table, 1, 1, touched=[1], read=read)]
+    held = did(table, 2, 1, read=read, state="held", kind="restate", mode=mode)
+    accepted = replace(held, batch=3, state="accepted", held_by="row_count", who="ann", why="ok")
+
+    assert stale(table, ledger(*before, held)) == {}
+    view = ledger(*before, held, accepted)
+    assert stale(table, view) == {1: "held since batch 2"}
+    plan = planned(table, [1], view, settings)
+    assert by_mode(plan) == {(mode, "restate"): [1]}
+    assert plan.work[0].days[jan(1)].why == "held since batch 2; accepted by ann: ok"
+    assert plan.work[0].days[jan(1)].accepted == {"row_count"}
+
+    # New rows belong to what was held, and the acceptance was not for them.
+    newer = ledger(*before, held, accepted, did(upstream, 2, 1, touched=[1]))
+    plan = planned(table, [1], newer, settings)
+    assert by_mode(plan) == {(mode, "restate"): [1]}
+    assert plan.work[0].days[jan(1)].accepted == frozenset()
+
+
+def test_accepted_days_of_a_table_by_key_are_loaded_before_the_others(settings: Settings) -> None:
+    read = {SALES.name: 1}
+    held = [did(PER_USER, 1, day, read=read, state="held") for day in (2, 3)]
+    accepted = [replace(entry, batch=2, state="accepted", held_by="few") for entry in held]
+    view = ledger(did(SALES, 1, 1, touched=[1, 2, 3]), *held, *accepted)
+
+    plan = planned(PER_USER, [1, 2, 3], view, settings)
+
+    days = [[(day.day, todo.accepted) for day, todo in work.days.items()] for work in plan.work]
+    assert days == [[(2, {"few"}), (3, {"few"})], [(1, frozenset())]]
+
+
+@pytest.mark.parametrize(("there", "missing"), [(SALES, USERS), (USERS, SALES)])
+def test_a_table_of_two_days_waits_for_either_to_be_loaded(
+    there: Table, missing: Table, settings: Settings
+) -> None:
+    both = replace(MART, reads=(SameDay(SALES), SameDay(USERS)))
+
+    plan = planned(both, [1], ledger(did(there, 1, 1, touched=[1])), settings)
+
+    why = f"gold/mart also reads {missing.name}, which was never loaded; load that first"
+    assert (plan.work, plan.refused) == ((), {jan(1): why})

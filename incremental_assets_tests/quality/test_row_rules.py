@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.rule import Scope
 from incremental_assets.quality.rules import (
     RowRule,
     at_least,
@@ -24,6 +25,7 @@ from incremental_assets.quality.rules import (
     not_in_future,
     one_of,
     quarantine,
+    references,
     satisfies,
 )
 
@@ -139,3 +141,33 @@ def test_an_owner_is_that_of_the_group_unless_the_rule_has_one() -> None:
     (still_mine,) = fail(mine)
 
     assert (mine.owner, still_mine.owner, still_mine.severity) == ("team:a", "team:a", "fail")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "key_kind", "keys", "expected"),
+    [
+        ("string", ("7", "07", "8", "n/a", None), "int", (7,), [True, True, False, False, True]),
+        ("int", (7, 8, None), "string", ("7", "07", "n/a"), [True, False, True]),
+        ("string", ("1.5", "1.50", "x"), "decimal(9,2)", (Decimal("1.5"),), [True, True, False]),
+        ("string", ("2017-01-05", "soon"), "date", (date(2017, 1, 5),), [True, False]),
+        ("bigint", (7, 2**40), "int", (7,), [True, False]),
+        ("string", ("a", "A"), "string", ("a",), [True, False]),
+    ],
+)
+def test_a_text_is_looked_up_among_numbers_as_a_number_where_it_is_one(
+    spark: SparkSession,
+    kind: str,
+    values: tuple[Any, ...],
+    key_kind: str,
+    keys: tuple[Any, ...],
+    expected: list[bool],
+) -> None:
+    stores = spark.createDataFrame([(key,) for key in keys], f"id {key_kind}")
+    rule = references("v", "silver/stores", "id")
+    rows = spark.createDataFrame(list(enumerate(values)), f"n int, v {kind}")
+    assert rule.prepare is not None
+
+    found = rule.prepare(rows, Scope("dt", (), lambda _: stores, lambda: None))
+
+    met = found.select("n", rule.condition().alias("met")).collect()
+    assert [row["met"] for row in sorted(met)] == expected
