@@ -54,6 +54,8 @@ def _loaded(
 ) -> Iterator[TableLoadResult]:
     """Each load, until nothing is due. What is built on a day that failed is left to a later run.
 
+    Days that could not be loaded together are loaded once more in halves, down to each by itself.
+
     The errors of tables that cannot be loaded at all are added to `errors`; the others are loaded.
     """
     require_all_consistent(lakehouse.ledger, lakehouse.settings, chosen)
@@ -70,6 +72,7 @@ def _loaded(
         ledger,
         log=lakehouse.log,
         unreadable=unreadable,
+        in_halves=True,
     ):
         failed: set[str] = set()
         for table in due.tables:

@@ -242,7 +242,7 @@ def report(
             failed.append(failure_text(table, result.failed, lakehouse.tables, gone_of))
             briefs.append(failure_in_brief(table, result.failed))
     failed += dict.fromkeys(error_of(table, error) for table, error in errors)
-    briefs += [f"{table.name}: {error_in_brief(error)}" for table, error in errors]
+    briefs += dict.fromkeys(f"{table.name}: {error_in_brief(error)}" for table, error in errors)
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
 

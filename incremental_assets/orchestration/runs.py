@@ -90,12 +90,13 @@ def run_what_is_due(
 ) -> RunReport:
     """Run what is new, then what that made stale, until nothing is due: what `forecast` plans.
 
-    `job` holds every asset. Each run takes a contiguous range of days. A range that failed is not
-    tried again within this call. A table whose source cannot be inspected has failed; the others
-    are loaded. `announce` is called with each run before it starts, and `tell` with lines of
-    progress while Dagster records days. Raises an IncrementalAssetsError if no source can be
-    inspected, the ledger cannot be read, the ledger and any of the tables are not of the same time,
-    or a table or day is not there; KeyboardInterrupt if a run was interrupted.
+    `job` holds every asset. Each run takes a contiguous range of days. A range that failed is tried
+    again in halves, and these in halves; a day that failed is not tried again within this call. A
+    table whose source cannot be inspected has failed; the others are loaded. `announce` is called
+    with each run before it starts, and `tell` with lines of progress while Dagster records days.
+    Raises an IncrementalAssetsError if no source can be inspected, the ledger cannot be read, the
+    ledger and any of the tables are not of the same time, or a table or day is not there;
+    KeyboardInterrupt if a run was interrupted.
     """
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
@@ -109,7 +110,14 @@ def run_what_is_due(
         report.failed.append(error_of(each.table, each.error))
 
     for due in due_runs(
-        chosen, settings, days, now, ledger.view_if_any, left=left.append, unreadable=unreadable
+        chosen,
+        settings,
+        days,
+        now,
+        ledger.view_if_any,
+        left=left.append,
+        unreadable=unreadable,
+        in_halves=True,
     ):
         announce(due)
         keys = [naming.key(table) for table in due.tables]
@@ -122,7 +130,7 @@ def run_what_is_due(
             )
         report.runs.append(Ran(result.run_id, due, result.success))
         for message, of_held in _failures(result):
-            report.failed.append(message)
+            report.failed += [] if message in report.failed else [message]
             report.by_gates |= {message} if of_held else set()
     failed = [run.due for run in report.runs if not run.success]
     report.left = [each for each in left if not any(_covers(due, each.due) for due in failed)]

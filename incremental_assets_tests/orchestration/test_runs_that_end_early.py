@@ -115,11 +115,15 @@ def lake(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
+    (Path(lake.landing) / "events" / "2017-01-06").mkdir()
+    (Path(lake.landing) / "events" / "2017-01-06" / "a.jsonl").write_text("{}\n")
+
     report = run_what_is_due(broken_assets, lake, ["bronze/events"], None, NOW, lambda _: None)
 
-    assert [ran.success for ran in report.runs] == [False]
-    (message,) = report.failed
-    assert "ended before any of its steps failed; see its log" in message
+    days = ["2017-01-05...2017-01-06", "2017-01-05", "2017-01-06"]  # then each half by itself
+    assert [(ran.success, str(ran.due.days)) for ran in report.runs] == [(False, d) for d in days]
+    for message in report.failed:
+        assert "ended before any of its steps failed; see its log" in message
     assert report.left == []
 
 
@@ -158,11 +162,14 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
 ) -> None:
     users = replace(EVENTS, name="bronze/users", reads=(LandedFiles("users"),))
     for feed in ("events", "users"):
-        folder = Path(settings.landing) / feed / "2017-01-05"
-        folder.mkdir(parents=True)
-        (folder / "a.jsonl").write_text("{}\n")
+        for day in ("2017-01-05", "2017-01-06"):
+            folder = Path(settings.landing) / feed / day
+            folder.mkdir(parents=True)
+            (folder / "a.jsonl").write_text("{}\n")
+    starts = []
 
     def no_spark() -> SparkSession:
+        starts.append("Java")
         raise SparkUnavailableError("no Java")
 
     lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW)
@@ -173,3 +180,4 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
         list(LOAD_DUE.run(step))
 
     assert failed.value.description == "bronze/events: no Java bronze/users: no Java"
+    assert len(starts) == 2 * 3  # both days, then each by itself
