@@ -96,5 +96,5 @@ def _and_cleared(
     yield from loaded
     lake = step.lakehouse
     view, now = lake.ledger.view_if_any(), lake.now()
-    instance = step.context.instance
-    RedDays(instance, view, lake.settings, now, step.naming).clear(chosen, lake.log)
+    red = RedDays(step.context.instance, view, lake.settings, now, step.naming)
+    red.clear_if_possible(chosen, lake.log)

@@ -11,7 +11,6 @@ import dagster as dg
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
-from incremental_assets.errors import SourceError
 from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.failures import (
@@ -141,10 +140,7 @@ def run_what_is_due(
         new = history.above(before.table(table.name).last_batch)
         report.loaded += [entry for entry in new if is_of_a_load(entry) and entry.run_id in ours]
         report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
-    try:
-        RedDays(instance, view, settings, now, naming).clear(chosen, tell)
-    except SourceError as error:  # the next run clears them
-        tell(f"{error} Days that Dagster shows as failed without cause stay so until then.")
+    RedDays(instance, view, settings, now, naming).clear_if_possible(chosen, tell)
     return report
 
 

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.errors import SourceError, SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.console import console
@@ -22,6 +22,7 @@ from incremental_assets.orchestration.incidents import run_restate
 from incremental_assets.orchestration.manual_jobs import JobStep
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import daily
+from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.orchestration.runs import FAILED, run_what_is_due
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.landed_files import LandedFiles
@@ -158,8 +159,12 @@ def test_what_failed_is_reported_a_source_and_an_unforeseen_error_with_its_line_
 
 
 def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
-    settings: Settings, instance: dg.DagsterInstance
+    settings: Settings, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def unreadable(*_: object) -> None:
+        raise SourceError("stock cannot be listed")
+
+    monkeypatch.setattr(RedDays, "clear", unreadable)  # of days that are red without cause
     users = replace(EVENTS, name="bronze/users", reads=(LandedFiles("users"),))
     for feed in ("events", "users"):
         for day in ("2017-01-05", "2017-01-06"):
@@ -172,7 +177,8 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
         starts.append("Java")
         raise SparkUnavailableError("no Java")
 
-    lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW)
+    log: list[str] = []
+    lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW, log.append)
     context = SimpleNamespace(instance=instance, run_id="a run")
     step = JobStep(context, DueConfig(), lakehouse, ALONE)  # type: ignore[arg-type]
 
@@ -181,3 +187,4 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
 
     assert failed.value.description == "bronze/events: no Java bronze/users: no Java"
     assert len(starts) == 2 * 3  # both days, then each by itself
+    assert any(line.startswith("stock cannot be listed") for line in log)
