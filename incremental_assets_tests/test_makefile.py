@@ -12,7 +12,7 @@ from incremental_assets.settings import PROJECT_ROOT
 PROGRAM = '#!/bin/sh\necho "$(basename "$0") in $PWD: $*"\n'
 
 
-def test_a_checkout_may_lie_in_a_folder_with_a_space_in_its_name(tmp_path: Path) -> None:
+def test_the_ui_opens_on_its_port_in_a_checkout_whose_path_has_a_space(tmp_path: Path) -> None:
     root = tmp_path / "my shop" / "checkout"
     (root / ".venv" / "bin").mkdir(parents=True)
     (root / ".cache").mkdir()
@@ -32,7 +32,7 @@ def test_a_checkout_may_lie_in_a_folder_with_a_space_in_its_name(tmp_path: Path)
     environment = {name: value for name, value in os.environ.items() if name not in own}
 
     done = subprocess.run(
-        ["make", "--no-print-directory", "setup", "dev", "dev-connect"],
+        ["make", "--no-print-directory", "setup", "dev", "dev-connect", "PORT=3001"],
         cwd=root,
         env=environment,
         capture_output=True,
@@ -43,8 +43,9 @@ def test_a_checkout_may_lie_in_a_folder_with_a_space_in_its_name(tmp_path: Path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (root / ".dagster" / "dagster.yaml").exists()
     assert sorted(path.name for path in root.parent.iterdir()) == ["checkout"]
-    dev = f"dev -h 127.0.0.1 -p 3000 -w {root}/workspace.yaml"
+    dev = f"dev -h 127.0.0.1 -p 3001 -w {root}/workspace.yaml"
     lines = done.stdout.splitlines()
     assert f"dagster in {root}/.dagster: {dev}" in lines
     connect = f"incremental-assets in {root}/.dagster: connect {root}/.venv/bin/dagster {dev}"
     assert connect in lines
+    assert lines.count(f"python in {root}: scripts/say_where.py 3001") == 2
