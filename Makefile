@@ -25,8 +25,8 @@ help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: .venv/.installed .cache/.prepared  ## Install everything from the lock file; safe to repeat
-	@mkdir -p $(DAGSTER_HOME)
-	@test -e $(DAGSTER_HOME)/dagster.yaml || cp dagster.yaml $(DAGSTER_HOME)/
+	@mkdir -p "$(DAGSTER_HOME)"
+	@test -e "$(DAGSTER_HOME)/dagster.yaml" || cp dagster.yaml "$(DAGSTER_HOME)/"
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
@@ -55,10 +55,10 @@ demo: setup  ## Land a week of real retail data, load it, show what happened and
 	@$(BIN)/incremental-assets demo show --days $(DEMO_DAYS)
 
 dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000, or with PORT=3001 on that port
-	@$(SAY_WHERE) cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@$(SAY_WHERE) cd "$(DAGSTER_HOME)" && $(QUIET) "$(CURDIR)/$(BIN)/dagster" dev -h 127.0.0.1 -p $(PORT) -w "$(CURDIR)/workspace.yaml"
 
 dev-connect: setup  ## The same over one Spark that is kept up: tables load at once, no run starts its own
-	@$(SAY_WHERE) cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@$(SAY_WHERE) cd "$(DAGSTER_HOME)" && $(QUIET) "$(CURDIR)/$(BIN)/incremental-assets" connect "$(CURDIR)/$(BIN)/dagster" dev -h 127.0.0.1 -p $(PORT) -w "$(CURDIR)/workspace.yaml"
 
 test: tools  ## Run the tests
 	@$(BIN)/python scripts/run_tests.py

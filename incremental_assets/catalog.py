@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from types import ModuleType
 
-from incremental_assets.errors import DefinitionError, IncrementalAssetsError
+from incremental_assets.errors import DefinitionError, IncrementalAssetsError, TablesError
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 from incremental_assets.table_names import layers_of, line_that_raised, no_such_table
@@ -23,11 +23,15 @@ def tables() -> tuple[Table, ...]:
 def tables_of(package: str) -> tuple[Table, ...]:
     """The tables in the layers of a package.
 
-    Raises DefinitionError if it has none, and SettingsError if it or a layer is no package.
+    Raises TablesError if it has none, or defines one in a way that cannot work, and SettingsError
+    if it or a layer is no package.
     """
-    made = find_tables(_imported(f"{package}.{layer}") for layer in layers_of(package))
+    try:
+        made = find_tables(_imported(f"{package}.{layer}") for layer in layers_of(package))
+    except DefinitionError as error:
+        raise TablesError(str(error)) from error
     if not made:
-        raise DefinitionError(
+        raise TablesError(
             f"The package {package!r} defines no table: it needs packages named bronze, silver and "
             "gold, in which a module defines one table."
         )

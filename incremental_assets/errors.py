@@ -47,6 +47,10 @@ class DefinitionError(IncrementalAssetsError):
     """A table, rule or contract is declared in a way that cannot work."""
 
 
+class TablesError(DefinitionError):
+    """The package of tables cannot be imported, or its tables contradict each other."""
+
+
 class SparkUnavailableError(IncrementalAssetsError):
     """Spark cannot be started: Java is missing or too old, or the jars were never resolved."""
 

@@ -43,14 +43,33 @@ def location(name: str, value: str) -> str:
             "file:///data/lake. Files of another machine are reached where they are mounted."
         )
     if path is not None:
-        return str(Path(os.path.abspath(path.expanduser())))
-    if urlsplit(value).scheme not in _STORES:
+        return str(Path(os.path.abspath(expanded(name, path))))
+    found = urlsplit(value)
+    if found.scheme not in _STORES:
         *others, last = (f"{scheme}://" for scheme in _STORES)
         raise SettingsError(
             f"{name} is {value!r}; expected a path, or a URI of {', '.join(others)} or {last}, "
             "which the lake's three clients can reach."
         )
+    of_default_host = found.scheme == "hdfs" and found.path.strip("/")
+    if not (found.netloc or of_default_host):
+        host = "host" if found.scheme == "hdfs" else "bucket"
+        raise SettingsError(
+            f"{name} is {value!r}, which names no {host}: expected {found.scheme}://{host}/lake. A "
+            "variable that it was made of may be empty."
+        )
     return value.rstrip("/")
+
+
+def expanded(name: str, path: Path) -> Path:
+    """A path whose `~` is the home of its user. Raises SettingsError that names the setting."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"{name} is {str(path)!r}, and there is no such user with a home directory on this "
+            "machine. Give an absolute path."
+        ) from error
 
 
 def table_location(name: str, value: str) -> str:

@@ -34,12 +34,13 @@ class Screen(Console):
 
     def __init__(self, file: IO[str] | None = None, **how: Any) -> None:
         super().__init__(file=file, markup=False, emoji=False, highlight=False, **how)
+        self._stands_for_terminal = bool(how.get("force_terminal"))
 
     @property  # type: ignore[misc]  # nothing sets it
     def size(self) -> ConsoleDimensions:
-        """The size by Rich; only a terminal limits the width."""
+        """The size by Rich; only a terminal limits the width, not a pipe with FORCE_COLOR."""
         found = super().size
-        if self.is_terminal:
+        if self._stands_for_terminal or self.file.isatty():
             return found
         return ConsoleDimensions(max(found.width, _PIPE_COLUMNS), found.height)
 

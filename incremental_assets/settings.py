@@ -28,13 +28,17 @@ from pydantic_settings import (
 
 from incremental_assets.choices import nearest, no_such
 from incremental_assets.errors import SettingsError
-from incremental_assets.locations import local_path, location, table_location
+from incremental_assets.locations import expanded, local_path, location, table_location
 
 PREFIX = "INCREMENTAL_ASSETS_"
 OWN_TABLES = "incremental_assets.retail"
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-# What Kubernetes sets in every pod for a service of the name `incremental-assets`.
-_OF_A_SERVICE = re.compile(r"(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
+# What Kubernetes sets in every pod for a service whose name is, or begins, `incremental-assets`.
+_OF_A_SERVICE = re.compile(r"([A-Z0-9_]+_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
+# What PySpark can take apart: it quotes whatever it cannot, and that may be a token.
+_CONNECT = re.compile(
+    r"sc://(\[[^\s\[\]/;?#@]+\]|[^\s\[\]/;?#@:]+)(:[0-9]{1,5})?(/;?|/(;[^\s;=/?#]+=[^\s;=/?#]*)+)?"
+)
 _IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
 
 
@@ -68,6 +72,10 @@ def _lake(value: str) -> str:
     return lake
 
 
+def _cache(value: Path) -> Path:
+    return expanded(f"{PREFIX}CACHE", value).absolute()
+
+
 def _day(value: object) -> object:
     """Pydantic alone would take a number for seconds since 1970."""
     return date.fromisoformat(value.strip()) if isinstance(value, str) else value
@@ -77,6 +85,12 @@ def _webhook(value: str) -> str:
     found = urlsplit(value)
     good = found.scheme in ("http", "https") and found.hostname and found.port != 0
     if value and (not good or "@" in found.netloc or not re.fullmatch(r"[!-~]+", value)):
+        raise ValueError
+    return value
+
+
+def _connect_url(value: str | None) -> str | None:
+    if value and not (_CONNECT.fullmatch(value) and urlsplit(value).port != 0):
         raise ValueError
     return value
 
@@ -123,7 +137,7 @@ class Settings(BaseSettings):
         None, description="a day such as 2017-12-31"
     )
     lateness_days: Whole = _whole(7, "days", 0, 3650)
-    cache: Annotated[Path, AfterValidator(Path.absolute)] = Field(
+    cache: Annotated[Path, AfterValidator(_cache)] = Field(
         default_factory=lambda: default_cache(os.environ)
     )
     spark_master: str | None = Field(
@@ -132,12 +146,13 @@ class Settings(BaseSettings):
         min_length=1,
         description="a cluster, such as spark://host:7077 or local[4]",
     )
-    spark_remote: str | None = Field(
+    spark_remote: Annotated[str | None, AfterValidator(_connect_url)] = Field(
         None,
         validation_alias="SPARK_REMOTE",
         repr=False,
         min_length=1,
-        description="a Spark Connect server, such as sc://host:15002",
+        description="a Spark Connect server, such as sc://host:15002 or sc://host:15002/;token=…, "
+        "in whose values %3D is =, %2F /, %3F ?, %23 # and %3B ;",
     )
     driver_memory: str = Field(
         "2g",

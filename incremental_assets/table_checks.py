@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from incremental_assets.table import AsOf, Table
 
 LEAST_FRESH = timedelta(minutes=5)
+# Whom Dagster takes for an owner.
+_OWNER = re.compile(r"team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
 
 
 def check_kinds(table: Table) -> None:
@@ -61,6 +64,7 @@ def check_table(table: Table) -> None:
         )
     _check_rules(table)
     _check_fresh(table)
+    _check_labels(table)
     if table.layer == "bronze":
         _check_source(table)
     elif not isinstance(table.changes, Files):
@@ -80,6 +84,23 @@ def _check_fresh(table: Table) -> None:
         raise DefinitionError(
             f"{table.name}: fresh_within is {within}; give {LEAST_FRESH} or more, or None."
         )
+
+
+def _check_labels(table: Table) -> None:
+    """What Dagster shows of a table, and would refuse without naming its file."""
+    name, owners, version = table.name, table.owners, table.code_version
+    if not isinstance(version, str):
+        raise DefinitionError(
+            f"{name}: code_version is {version!r}; expected text, such as {str(version)!r}."
+        )
+    if isinstance(owners, str):
+        raise DefinitionError(f"{name}: owners is {owners!r}; expected a tuple: ({owners!r},).")
+    for owner in owners:
+        if not (isinstance(owner, str) and _OWNER.fullmatch(owner)):
+            raise DefinitionError(
+                f"{name}: owners has {owner!r}; expected an e-mail address or 'team:' and a name, "
+                "such as 'team:sales'."
+            )
 
 
 def _check_rules(table: Table) -> None:

@@ -16,12 +16,11 @@ import time
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from incremental_assets.catalog import tables as all_tables
+from incremental_assets.catalog import tables_of
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.settings import Settings
+from incremental_assets.settings import OWN_TABLES, Settings
 from incremental_assets.spark.session import archive_option, archive_path, start_session
-from incremental_assets.table import Table
 
 DAY = date(2017, 1, 2)
 LONGEST_SECONDS = 300
@@ -42,7 +41,7 @@ OWN_SETUP = (
 
 
 def make_archive(settings: Settings) -> Path:
-    """Run a small load of every table and archive the classes; give the archive's path.
+    """Run a small load of the tables that come along, archive the classes; give the archive's path.
 
     Archives of other jars or of another Java are removed.
 
@@ -71,8 +70,12 @@ def make_archive(settings: Settings) -> Path:
     return target
 
 
-def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Path) -> None:
-    """Load every table twice into a lake that is thrown away; Java archives when it stops."""
+def load_and_archive(settings: Settings, archive: Path) -> None:
+    """Load every table twice into a lake that is thrown away; Java archives when it stops.
+
+    They are the tables that come along: the sources of a project's own may not be there yet.
+    """
+    tables = tables_of(OWN_TABLES)
     with tempfile.TemporaryDirectory() as folder:
         own = settings.replace(
             spark_master=None,
@@ -80,6 +83,8 @@ def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Pat
             lake=f"{folder}/lake",
             landing=f"{folder}/landing",
             start_date=DAY,
+            end_date=None,
+            tables=OWN_TABLES,
         )
         _land(Path(own.landing), "first", 30)
         session = start_session(own, archive_option(archive))
@@ -122,4 +127,4 @@ def _land(landing: Path, name: str, events: int) -> None:
 
 
 if __name__ == "__main__":
-    load_and_archive(Settings.from_environment(), all_tables(), Path(sys.argv[1]))
+    load_and_archive(Settings.from_environment(), Path(sys.argv[1]))

@@ -217,6 +217,11 @@ def test_an_unknown_table_is_reported_the_name_that_comes_near(name: str, messag
         ({"key": "order_id"}, r"key is 'order_id'; expected a tuple of columns: \('order_id',\)"),
         ({"version_by": "at"}, r"version_by is 'at'; expected a tuple of columns: \('at',\)"),
         ({"allowed_lateness": 7}, "allowed_lateness is 7; expected a timedelta"),
+        ({"code_version": 2}, "code_version is 2; expected text, such as '2'"),
+        ({"owners": "team:sales"}, r"owners is 'team:sales'; expected a tuple: \('team:sales',\)"),
+        ({"owners": ("data team",)}, "owners has 'data team'; expected an e-mail address or 'team"),
+        ({"owners": ("team:",)}, "owners has 'team:'; expected an e-mail address or 'team:"),
+        ({"owners": ("a@b",)}, "owners has 'a@b'; expected an e-mail address or 'team:"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_by_its_name(

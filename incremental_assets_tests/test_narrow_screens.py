@@ -266,7 +266,12 @@ def test_a_folded_text_loses_nothing_at_any_width(width: int) -> None:
     assert max(map(len, shown.splitlines())) <= width
 
 
-def test_in_a_pipe_a_row_is_one_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("force", [{}, {"FORCE_COLOR": "1"}, {"TTY_COMPATIBLE": "1"}], ids=str)
+def test_in_a_pipe_a_row_is_one_line_however_long(
+    monkeypatch: pytest.MonkeyPatch, force: dict[str, str]
+) -> None:
+    for name, value in force.items():
+        monkeypatch.setenv(name, value)
     pipe = StringIO()
     monkeypatch.setattr(output, "OUT", Screen(pipe))
     row = {"reason": "why " * 100, "row": '{"a": ' + "1" * 300 + "}"}

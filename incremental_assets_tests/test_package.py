@@ -119,19 +119,6 @@ def test_a_line_that_uses_such_a_thing_is_found(line: str) -> None:
     assert PRIVATE.search(line)
 
 
-def test_the_ui_opens_on_the_port_that_was_asked_for() -> None:
-    done = subprocess.run(
-        ["make", "-n", "dev", "PORT=3001"],
-        cwd=PROJECT_ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert "/dagster dev -h 127.0.0.1 -p 3001 " in done.stdout, done.stderr
-    assert "scripts/say_where.py 3001 &" in done.stdout
-
-
 def test_where_the_assets_are_is_said_once_the_ui_answers() -> None:
     with HTTPServer(("127.0.0.1", 0), _Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -42,6 +42,16 @@ def connect(words: tuple[str, ...]) -> None:
     sys.exit(status)
 
 
+def _started(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(words, env=environment)
+    except OSError as error:
+        raise CommandError(
+            f"{words[0]!r} cannot be run: {error.strerror or error}. A script begins with the "
+            "program that runs it, such as #!/bin/sh."
+        ) from error
+
+
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:
     """Run a command to its end, and give its exit status.
 
@@ -51,7 +61,7 @@ def _run(words: Sequence[str], environment: dict[str, str]) -> int:
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        command = subprocess.Popen(words, env=environment)
+        command = _started(words, environment)
         signal.signal(signal.SIGTERM, lambda *_: command.terminate())
         status = command.wait()
     finally:

@@ -24,11 +24,12 @@ from incremental_assets.errors import (
     DayError,
     IncrementalAssetsError,
     SettingsError,
+    TablesError,
 )
 
 _PACKAGE, _PROGRAM = __package__, "incremental-assets"
 FAILED, WRONG_INPUT = 1, 2
-_WRONG = (SettingsError, DayError, CommandError)
+_WRONG = (SettingsError, DayError, CommandError, TablesError)
 
 
 class _Group(click.Group):

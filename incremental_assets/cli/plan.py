@@ -66,6 +66,7 @@ def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: 
     from incremental_assets.plan.consistent import require_all_consistent
     from incremental_assets.plan.forecast import forecast
     from incremental_assets.plan.known_columns import require_known_columns
+    from incremental_assets.plan.plan_inspector import PlanInspector
     from incremental_assets.plan.unread import unread
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
@@ -75,8 +76,13 @@ def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: 
         ledger = Ledger(ledger_path(settings.lake))
         require_all_consistent(ledger, settings, chosen)
         view = ledger.view_if_any()
-        require_known_columns(chosen, tables(), view, settings)
-        found = forecast(chosen, view, settings, days, now, lambda s: status.update(Text(f"{s} …")))
+        inspection = PlanInspector()
+        require_known_columns(chosen, tables(), view, settings, inspection)
+
+        def log(line: str) -> None:
+            status.update(Text(f"{line} …"))
+
+        found = forecast(chosen, view, settings, days, now, log, inspection)
     if as_json:
         rows = [*map(_planned, found.days), *map(_skipped, found.skipped)]
         show(pl.DataFrame(rows, schema=_RECORD), "Plan", as_json=True)

@@ -103,7 +103,7 @@ def _below(root: Path, location: str | None) -> str | None:
         location is None
         or not location.strip()
         or "://" in location
-        or location.startswith("file:")
+        or location.startswith(("file:", "~"))
     ):
         return location
-    return str(root / Path(location).expanduser())
+    return str(root / location)

@@ -14,6 +14,7 @@ import dagster as dg
 from pydantic import BaseModel, Field
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.contract import RESERVED
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OPTIONS = ("self", "on_new_column")
@@ -155,6 +156,11 @@ def _files_of(
             raise ScaffoldError(
                 f"--{what} is {names[what]!r}, which is an argument of Contract and no name for a "
                 "column; choose another field."
+            )
+        if names[what] in RESERVED:
+            raise ScaffoldError(
+                f"--{what} is {names[what]!r}, which is a column of each table of the lake and no "
+                "name for one of a Contract; choose another field."
             )
     for part in _package(request.target_path, request.project_root).split("."):
         if not part.isidentifier() or iskeyword(part):

@@ -37,7 +37,8 @@ def load_due(
 ) -> Iterator[TableDone]:
     """Each load of the chosen tables, upstreams first, until nothing is due.
 
-    What is built on a day that failed is left to a later run. A table that cannot be loaded, or
+    What is built on a day that failed is left to a later run, and days that could not be loaded
+    together are loaded once more in halves. A table that cannot be loaded, or
     whose source cannot be inspected, does not keep the others back. `run_id` is called with each
     run before it starts; its loads are recorded under what it gives. Raises an
     IncrementalAssetsError if no source can be inspected, or the ledger and any of the tables are
@@ -54,6 +55,7 @@ def load_due(
         log=lakehouse.log,
         left=left,
         unreadable=unreadable.append,
+        in_halves=True,
     ):
         yield from _loads(lakehouse, due, run_id(due))
     for each in unreadable:

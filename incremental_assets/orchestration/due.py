@@ -7,14 +7,11 @@ import dagster as dg
 from pydantic import Field
 
 from incremental_assets.catalog import tables_named
-from incremental_assets.days import DayRange
-from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.operations.load_due import load_due
 from incremental_assets.orchestration.incidents import DAYS, TableError, days_asked_for, report
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.red_days import RedDays
-from incremental_assets.plan.consistent import require_all_consistent
-from incremental_assets.plan.rounds import Unreadable, due_runs
 from incremental_assets.table import Table
 
 
@@ -27,10 +24,8 @@ class DueConfig(dg.Config):
 
 def _load_due(step: JobStep) -> Iterator[Any]:
     chosen = tables_named(step.config.tables, step.lakehouse.tables)
-    days = days_asked_for(step.config.days)
     errors: list[TableError] = []
-    loaded = _loaded(step.lakehouse, chosen, days, step.run_id, errors)
-    yield from report(step, _and_cleared(loaded, step, chosen), errors)
+    yield from report(step, _and_cleared(_loaded(step, chosen, errors), step, chosen), errors)
 
 
 LOAD_DUE = ManualJob(
@@ -46,44 +41,15 @@ LOAD_DUE = ManualJob(
 
 
 def _loaded(
-    lakehouse: Lakehouse,
-    chosen: Sequence[Table],
-    days: DayRange | None,
-    run_id: str,
-    errors: list[TableError],
+    step: JobStep, chosen: Sequence[Table], errors: list[TableError]
 ) -> Iterator[TableLoadResult]:
-    """Each load, until nothing is due. What is built on a day that failed is left to a later run.
-
-    The errors of tables that cannot be loaded at all are added to `errors`; the others are loaded.
-    """
-    require_all_consistent(lakehouse.ledger, lakehouse.settings, chosen)
-    ledger, now = lakehouse.ledger.view_if_any, lakehouse.now()
-
-    def unreadable(each: Unreadable) -> None:
-        errors.append((each.table, each.error))
-
-    for due in due_runs(
-        chosen,
-        lakehouse.settings,
-        days,
-        now,
-        ledger,
-        log=lakehouse.log,
-        unreadable=unreadable,
-    ):
-        failed: set[str] = set()
-        for table in due.tables:
-            if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
-                failed.add(table.name)
-                continue
-            try:
-                result = lakehouse.load(table, list(due.days), run_id)
-            except IncrementalAssetsError as error:
-                errors.append((table, error))
-                failed.add(table.name)
-                continue
-            failed |= {table.name} if result.failed else set()
-            yield result
+    """Each load; the errors of tables that cannot be loaded are added to `errors`."""
+    days = days_asked_for(step.config.days)
+    for done in load_due(step.lakehouse, chosen, days, lambda _: step.run_id):
+        if done.error is not None:
+            errors.append((done.table, done.error))
+        elif done.result is not None:
+            yield done.result
 
 
 def _and_cleared(
@@ -93,5 +59,5 @@ def _and_cleared(
     yield from loaded
     lake = step.lakehouse
     view, now = lake.ledger.view_if_any(), lake.now()
-    instance = step.context.instance
-    RedDays(instance, view, lake.settings, now, step.naming).clear(chosen, lake.log)
+    red = RedDays(step.context.instance, view, lake.settings, now, step.naming)
+    red.clear_if_possible(chosen, lake.log)

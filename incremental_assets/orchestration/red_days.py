@@ -15,6 +15,7 @@ from datetime import date, datetime
 import dagster as dg
 
 from incremental_assets.days import named, utc_today
+from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.events import materialization
@@ -56,6 +57,16 @@ class RedDays:
             if cleared:
                 log(f"{table.name} {named(cleared)}: up to date and shown as failed: {_REPORTED}")
                 self._report(table, cleared)
+
+    def clear_if_possible(self, tables: Sequence[Table], log: Callable[[str], None]) -> None:
+        """The same at the end of loads: what cannot be inspected is logged, and left to the next.
+
+        Its error is no reason that what these loads did is not reported.
+        """
+        try:
+            self.clear(tables, log)
+        except IncrementalAssetsError as error:
+            log(f"{error} Days that Dagster shows as failed without cause stay so until then.")
 
     def _of(self, table: Table) -> set[date]:
         partitions, key = daily(self.settings), self.naming.key(table)

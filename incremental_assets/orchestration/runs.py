@@ -10,7 +10,6 @@ import dagster as dg
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
-from incremental_assets.errors import SourceError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations.failure_texts import error_of
 from incremental_assets.operations.run_report import Ran, RunReport, reported
@@ -42,12 +41,13 @@ def run_what_is_due(
 ) -> RunReport:
     """Run what is new, then what that made stale, until nothing is due: what `forecast` plans.
 
-    `job` holds every asset. Each run takes a contiguous range of days. A range that failed is not
-    tried again within this call. A table whose source cannot be inspected has failed; the others
-    are loaded. `announce` is called with each run before it starts, and `tell` with lines of
-    progress while Dagster records days. Raises an IncrementalAssetsError if no source can be
-    inspected, the ledger cannot be read, the ledger and any of the tables are not of the same time,
-    or a table or day is not there; KeyboardInterrupt if a run was interrupted.
+    `job` holds every asset. Each run takes a contiguous range of days. A range that failed is tried
+    again in halves, and these in halves; a day that failed is not tried again within this call. A
+    table whose source cannot be inspected has failed; the others are loaded. `announce` is called
+    with each run before it starts, and `tell` with lines of progress while Dagster records days.
+    Raises an IncrementalAssetsError if no source can be inspected, the ledger cannot be read, the
+    ledger and any of the tables are not of the same time, or a table or day is not there;
+    KeyboardInterrupt if a run was interrupted.
     """
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
@@ -61,7 +61,14 @@ def run_what_is_due(
         report.failed.append(error_of(each.table, each.error))
 
     for due in due_runs(
-        chosen, settings, days, now, ledger.view_if_any, left=left.append, unreadable=unreadable
+        chosen,
+        settings,
+        days,
+        now,
+        ledger.view_if_any,
+        left=left.append,
+        unreadable=unreadable,
+        in_halves=True,
     ):
         announce(due)
         keys = [naming.key(table) for table in due.tables]
@@ -74,13 +81,10 @@ def run_what_is_due(
             )
         report.runs.append(Ran(result.run_id, due, result.success))
         for message, of_held in _failures(result):
-            report.failed.append(message)
+            report.failed += [] if message in report.failed else [message]
             report.by_gates |= {message} if of_held else set()
     view = reported(report, chosen, left, before, ledger, days)
-    try:
-        RedDays(instance, view, settings, now, naming).clear(chosen, tell)
-    except SourceError as error:  # the next run clears them
-        tell(f"{error} Days that Dagster shows as failed without cause stay so until then.")
+    RedDays(instance, view, settings, now, naming).clear_if_possible(chosen, tell)
     return report
 
 

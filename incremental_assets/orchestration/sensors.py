@@ -9,7 +9,7 @@ import dagster as dg
 
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.orchestration.cached_ledger import cached_ledger
+from incremental_assets.orchestration.cached_ledger import cached_ledger, ledger_id
 from incremental_assets.orchestration.load_days import AssetJob
 from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.patience import SensorCursor, utc_now
@@ -56,7 +56,8 @@ def stale_days_sensors(
         left: list[str] = []
         for table, stale in stale_tables(tables, view, span.first, span.last, span):
             last = view.table(table.name).last_final_batch
-            positions = {day: f"{last.get(day, 0)} {why}" for day, why in stale.items()}
+            lake = ledger_id(settings.lake)
+            positions = {day: f"{lake} {last.get(day, 0)} {why}" for day, why in stale.items()}
             requests = runs_for(with_downstream(table, tables), positions, context.instance, naming)
             left += requests.left
             if requests.runs:  # what is stale further down is due after that

@@ -9,7 +9,7 @@ import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.orchestration.cached_ledger import cached_ledger
+from incremental_assets.orchestration.cached_ledger import cached_ledger, ledger_id
 from incremental_assets.orchestration.load_days import AssetJob
 from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.patience import SensorCursor, utc_now
@@ -68,7 +68,10 @@ def _sensor(
             context.update_cursor(str(cursor))
             return dg.SkipReason(f"Since {cursor.unreachable_since}: {error}")
         last = view.table(table.name).last_final_batch
-        positions = {day: f"{last.get(day, 0)} {pending.position(day)}" for day in pending.days}
+        lake = ledger_id(settings.lake)
+        positions = {
+            day: f"{lake} {last.get(day, 0)} {pending.position(day)}" for day in pending.days
+        }
         requests = (
             runs_for(below, positions, context.instance, naming) if positions else RunRequests()
         )

@@ -79,14 +79,16 @@ def forecast(
     days: DayRange | None,
     now: datetime,
     log: Callable[[str], None] = lambda _: None,
+    inspection: PlanInspector | None = None,
 ) -> Forecast:
     """What a run of these tables and days would do now. Changes nothing and needs no Spark.
 
+    A source that the `inspection` has inspected before is not inspected again.
     Raises DayError for days outside the partitions, SourceError if a source cannot be listed.
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
-    inspection = PlanInspector()
+    inspection = inspection or PlanInspector()
     ahead = _Ahead(chosen, view, settings, now, inspection)
     due = due_runs(chosen, settings, span, now, lambda: ahead.view, inspection, log)
     for number, each in enumerate(due, 1):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.file_fingerprints import files_by_day
 from incremental_assets.sources.landed_files import LandedFiles, Loaded
@@ -29,8 +30,19 @@ class Inspector:
         return feed.listing(landing, days, loaded)
 
     def fixed(self, source: Source) -> FixedSource:
-        """What a stored source holds, as `fix` finds it."""
-        return source.fix()
+        """What a stored source holds, as `fix` finds it.
+
+        Raises SourceError, also for whatever else a source of one's own raises.
+        """
+        try:
+            return source.fix()
+        except IncrementalAssetsError:
+            raise
+        except Exception as error:
+            raise SourceError(
+                f"{source.path} cannot be inspected, for fix() of {type(source).__name__} raised "
+                f"{type(error).__name__}: {error}. Mend what it reads, or the source's code."
+            ) from error
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:
         """What gives a file its tag; `known` hold the paths of files that it is compared with."""

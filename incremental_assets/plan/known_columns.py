@@ -15,6 +15,7 @@ from incremental_assets.delta.delta_table import open_table
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.code import other_code
+from incremental_assets.plan.inspector import INSPECTOR, Inspector
 from incremental_assets.quality.expressions import unknown_columns
 from incremental_assets.quality.rule import DayRule
 from incremental_assets.settings import Settings
@@ -22,7 +23,11 @@ from incremental_assets.table import Table
 
 
 def require_known_columns(
-    chosen: Sequence[Table], tables: Sequence[Table], view: LedgerView, settings: Settings
+    chosen: Sequence[Table],
+    tables: Sequence[Table],
+    view: LedgerView,
+    settings: Settings,
+    inspection: Inspector = INSPECTOR,
 ) -> None:
     """Raise DefinitionError for a column that a source or a table of the lake does not have.
 
@@ -32,7 +37,7 @@ def require_known_columns(
     the tables of the lake, as far as today's code has built them.
     """
     for table in chosen:
-        _require_named(table, settings)
+        _require_named(table, settings, inspection)
         for what, sql, other in _sides(table, tables):
             known = _stored(other, view, settings)
             missing = unknown_columns(table.name, sql, known) if known else []
@@ -44,12 +49,12 @@ def require_known_columns(
                 )
 
 
-def _require_named(table: Table, settings: Settings) -> None:
+def _require_named(table: Table, settings: Settings, inspection: Inspector) -> None:
     source = table.source_in(settings.landing)
     if source is None:
         return
     try:
-        fixed = source.fix()
+        fixed = inspection.fixed(source)
         rows = fixed.scan() if fixed.version is not None else None
         known = rows.collect_schema().names() if rows is not None else []
     except (SourceError, PolarsError, DeltaError, OSError):

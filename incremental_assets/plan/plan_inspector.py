@@ -37,5 +37,5 @@ class PlanInspector(CachedInspector):
 
     def fixed(self, source: Source) -> FixedSource:
         if source not in self._fixed:
-            self._fixed[source] = source.fix()
+            self._fixed[source] = super().fixed(source)
         return self._fixed[source]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from incremental_assets.days import DayRange, contiguous, utc_today, within_partitions
-from incremental_assets.errors import SourceError
+from incremental_assets.days import ONE_DAY, DayRange, contiguous, utc_today, within_partitions
+from incremental_assets.errors import IncrementalAssetsError, LedgerError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import Due, stale_tables, with_downstream
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
@@ -16,8 +17,11 @@ from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 _Key = tuple[str, DayRange]
-# What is due, with a fingerprint of what there is to do: another one if something has changed.
-_Fingerprinted = tuple[Due, str]
+# What there is to do for each day of a range: what is loaded is gone, what came is another text.
+_Todo = Sequence[frozenset[str]]
+_Fingerprinted = tuple[Due, _Todo]
+# A range of which nothing is loaded ends as eighths: what fails then is hardly a few of its days.
+_HALVINGS = 3
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,10 @@ class Left:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A table whose source cannot be inspected, so that it is not known whether it is due."""
+    """A table whose source cannot be inspected or planned, so that nobody knows if it is due."""
 
     table: Table
-    error: SourceError
+    error: IncrementalAssetsError
 
 
 def _refuse(unreadable: Unreadable) -> None:
@@ -53,38 +57,66 @@ def due_runs(
     log: Callable[[str], None] = lambda _: None,
     left: Callable[[Left], None] = lambda _: None,
     unreadable: Callable[[Unreadable], None] = _refuse,
+    *,
+    in_halves: bool = False,
 ) -> Iterator[Due]:
     """What to run next: landing days with something new, with all the tables; else stale days.
 
     `ledger` is called again after each round, when all given runs have ended. A range that was
     given once is not given again, so the rounds end; `left` is called then with each range that is
     still due. So is `unreadable`, with each table whose source cannot be inspected: the others are
-    given without it; by default its error is raised then. Raises DayError for days outside the
-    partitions, and SourceError if none of the sources can be inspected. `log` takes one line for
-    each source that is inspected.
+    given without it; by default its error is raised then.
+
+    With `in_halves` a range that is still due as it was given is given in halves, and these in
+    halves: so a day that cannot be loaded does not keep those next to it back. For one such day of
+    N these are about 2·log2(N) runs more; where nothing of a range can be loaded, at most 14.
+
+    Raises DayError for days outside the partitions, and the error of the first source if none of
+    them can be inspected. `log` takes one line for each source that is inspected.
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
-    tried: dict[_Key, str] = {}
+    tried: dict[_Key, _Todo] = {}
+    halvings = _HALVINGS if in_halves else 0
     while True:
         view = ledger()
         landed, refused = _landed(chosen, settings, span, now, view, inspection, log)
-        due = [(each, seen) for each, seen in landed if _key(each) not in tried]
+        due = [part for some in landed for part in _untried(*some, tried, halvings)]
         stale: list[_Fingerprinted] = []
         for some in () if due else _stale(chosen, settings.start_date, today, span, view):
             stale += some
-            due = [(each, seen) for each, seen in some if _key(each) not in tried]
+            due = [part for each in some for part in _untried(*each, tried, halvings)]
             if due:
                 break  # what is stale further down is due after that
         if not due:
             break
-        for each, seen in due:
-            tried[_key(each)] = seen
+        for each, todo in due:
+            tried[_key(each)] = todo
             yield each
-    for each, seen in (*landed, *stale):
-        left(Left(each, tried[_key(each)] != seen))
+    for each, todo in (*landed, *stale):
+        left(Left(each, not _is_as_given(todo, tried[_key(each)])))
     for missing in refused:
         unreadable(missing)
+
+
+def _untried(
+    due: Due, todo: _Todo, tried: dict[_Key, _Todo], halvings: int
+) -> Iterator[_Fingerprinted]:
+    """A range that was not given yet; of one that is still due as it was given such halves."""
+    given = tried.get(_key(due))
+    if given is None:
+        yield due, todo
+    elif halvings and len(todo) > 1 and _is_as_given(todo, given):
+        middle = len(todo) // 2
+        first = DayRange(due.days.first, due.days.first + (middle - 1) * ONE_DAY)
+        second = DayRange(first.last + ONE_DAY, due.days.last)
+        yield from _untried(replace(due, days=first), todo[:middle], tried, halvings - 1)
+        yield from _untried(replace(due, days=second), todo[middle:], tried, halvings - 1)
+
+
+def _is_as_given(todo: _Todo, given: _Todo) -> bool:
+    """Whether nothing came; some of it may be loaded."""
+    return all(now <= then for now, then in zip(todo, given, strict=True))
 
 
 def _landed(
@@ -98,26 +130,28 @@ def _landed(
 ) -> tuple[list[_Fingerprinted], list[Unreadable]]:
     """The landing days with something new, with all tables but those that are unreadable."""
     pending: dict[date, str] = {}
-    fingerprints: dict[date, str] = {}
+    fingerprints: dict[date, set[str]] = defaultdict(set)
     refused: list[Unreadable] = []
     sources = [table for table in chosen if table.layer == "bronze"]
     for table in sources:
         log(f"Inspecting the source of {table.name}")
         try:
             found = pending_days(table, view, settings, now, inspection)
-        except SourceError as error:
+        except LedgerError:
+            raise
+        except IncrementalAssetsError as error:
             refused.append(Unreadable(table, error))
             continue
         for day, todo in found.days.items():
             if day in span:
                 pending.setdefault(day, f"{table.name}: {todo.why}")
-                fingerprints[day] = f"{fingerprints.get(day, '')} {found.position(day)}"
+                fingerprints[day].add(f"{table.name} {found.position(day)}")
     if refused and len(refused) == len(sources):
         raise refused[0].error
     without = {each.table.name for each in refused}
     readable = tuple(table for table in chosen if table.name not in without)
-    landed = [
-        (Due(readable, some, pending[some.first]), str([fingerprints[day] for day in some]))
+    landed: list[_Fingerprinted] = [
+        (Due(readable, some, pending[some.first]), [frozenset(fingerprints[d]) for d in some])
         for some in contiguous(pending)
     ]
     return landed, refused
@@ -130,7 +164,10 @@ def _stale(
     for table, stale in stale_tables(chosen, view, start, today, span):
         below = with_downstream(table, chosen)
         why = {some: "; ".join(stale[day] for day in some) for some in contiguous(stale)}
-        yield [(Due(below, some, reason), reason) for some, reason in why.items()]
+        yield [
+            (Due(below, some, reason), [frozenset({stale[day]}) for day in some])
+            for some, reason in why.items()
+        ]
 
 
 def _key(due: Due) -> _Key:

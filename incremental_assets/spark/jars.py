@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.errors import SettingsError, SparkUnavailableError
 from incremental_assets.spark.java import java_command, require_java
 
 LOCK = Path(__file__).with_name("jars.lock")
@@ -78,12 +78,12 @@ def resolve_jars(cache: Path, java_home: Path | None) -> list[Path]:
 def fetch(jars: list[Jar], target: Path, java_home: Path | None, lock: Path = LOCK) -> list[Path]:
     """Download the jars of a lock into a folder, unless all are in it, and give their paths.
 
-    Raises SparkUnavailableError if a jar cannot be had or differs from its SHA-256 in the lock.
+    Raises SparkUnavailableError if a jar cannot be had or differs from its SHA-256 in the lock,
+    and SettingsError if the folder cannot be made.
     """
     if not all(is_right(target / jar.file_name, jar) for jar in jars):
         require_java(java_home)
-        target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        with _scratch_folder(target) as folder:
             _download(jars, Path(folder), str(java_command(java_home)))
             for jar in jars:
                 found = Path(folder) / jar.file_name
@@ -94,6 +94,18 @@ def fetch(jars: list[Jar], target: Path, java_home: Path | None, lock: Path = LO
                     )
                 os.replace(found, target / jar.file_name)
     return [target / jar.file_name for jar in jars]
+
+
+def _scratch_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder of the file system on which the target is, which is made as well."""
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=target.parent)
+    except OSError as error:
+        raise SettingsError(
+            f"The folder {target} cannot be made, or nothing can be written in it ({error}). "
+            "Set INCREMENTAL_ASSETS_CACHE to a folder that can be written."
+        ) from error
 
 
 def is_right(path: Path, jar: Jar) -> bool:

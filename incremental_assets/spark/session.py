@@ -8,7 +8,7 @@ import os
 import socket
 from pathlib import Path
 from threading import Lock
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -140,13 +140,15 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
             return start(conf, settings.java_home)
     except SparkUnavailableError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - its message is passed on, without a token
         where = _address(settings.spark_remote) or settings.spark_master or "an embedded Spark"
+        shown = _without_values(str(error), settings.spark_remote)
+        reason = next(iter(shown.splitlines()), type(error).__name__)
         raise SparkUnavailableError(
-            f"Spark cannot be started ({where}): {str(error).splitlines()[0]} Check what Java "
+            f"Spark cannot be started ({where}): {reason} Check what Java "
             "printed above, and check SPARK_REMOTE, SPARK_MASTER, JAVA_HOME and "
             "INCREMENTAL_ASSETS_DRIVER_MEMORY."
-        ) from error
+        ) from (error if shown == str(error) else None)
 
 
 def _require_server(url: str) -> None:
@@ -166,6 +168,15 @@ def _require_server(url: str) -> None:
 def _address(url: str | None) -> str:
     """The URL of a server without its parameters, which may hold a token."""
     return url.partition(";")[0].rstrip("/") if url else ""
+
+
+def _without_values(text: str, url: str | None) -> str:
+    """The text without the values of the URL's parameters, as they are written and as they are."""
+    _, *parameters = url.split(";") if url else ("",)
+    for value in (parameter.partition("=")[2] for parameter in parameters):
+        for written in filter(None, (value, unquote(value))):
+            text = text.replace(written, "…")
+    return text
 
 
 def archive_path(settings: Settings) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,23 @@ def test_a_machine_without_java_is_reported_before_the_command_runs(
     assert done.exit_code == 1
     assert f"Java is missing: JAVA_HOME is {tmp_path} and holds no bin/java" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_script_that_no_program_is_named_for_is_reported(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = {"SPARK_REMOTE": "sc://localhost:15002"}
+    monkeypatch.setattr(
+        "incremental_assets.spark.server.connect_server", lambda _: nullcontext(server)
+    )
+    script = tmp_path / "script"
+    script.write_text("touch ran\n")
+    script.chmod(0o755)
+
+    done = command("connect", str(script))
+
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: '{script}' cannot be run: Exec format error. A script begins with the program "
+        "that runs it, such as #!/bin/sh."
+    )

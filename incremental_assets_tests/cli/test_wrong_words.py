@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from incremental_assets import maintenance
 from incremental_assets.cli.maintain import STEPS
+from incremental_assets.settings import PREFIX
 from incremental_assets_tests.cli.conftest import Command
 
 WRONG = {
@@ -53,6 +55,29 @@ def test_one_line_says_what_is_wrong_and_what_was_meant(command: Command) -> Non
         assert told in done.stderr, words
         assert done.stderr.startswith("Error: "), words
         assert done.stderr.count("\n") == 1, words
+
+
+def test_a_file_of_a_table_that_raises_is_wrong_input(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for package, text in (
+        ("shop_that_raises", "1 / 0\n"),
+        (
+            "shop_of_a_bad_table",
+            "from incremental_assets import *\nTable('orders', '', (), Append())\n",
+        ),
+        ("shop_without_a_table", ""),
+    ):
+        (tmp_path / package / "bronze").mkdir(parents=True)
+        (tmp_path / package / "bronze" / "__init__.py").touch()
+        (tmp_path / package / "bronze" / "orders.py").write_text(text)
+        monkeypatch.setenv(f"{PREFIX}TABLES", package)
+
+        for words in (["run"], ["plan"], ["verify", "bronze/orders"]):
+            done = command(*words)
+
+            assert (done.exit_code, done.stdout) == (2, ""), (package, words, done.stderr)
 
 
 def test_neither_pyspark_nor_dagster_is_imported_for_them() -> None:

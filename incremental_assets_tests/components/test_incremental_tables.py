@@ -126,6 +126,8 @@ def test_an_attribute_that_cannot_be_used_is_named(
         ("shop/class", {}, "The folder 'class' cannot be imported by that name; expected letters"),
         ("shop", {"key": "id", "day": "id"}, "--key and --day are both 'id'; expected the field"),
         ("shop", {"key": "on_new_column"}, "--key is 'on_new_column', which is an argument of"),
+        ("shop", {"key": "payload"}, "--key is 'payload', which is a column of each table"),
+        ("shop", {"day": "dt"}, "--day is 'dt', which is a column of each table"),
     ],
 )
 def test_names_of_which_python_makes_no_tables_are_refused(

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
+from incremental_assets.changes import SnapshotDiff
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse
@@ -24,13 +25,15 @@ from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.verification import VERIFY, VerifyConfig
 from incremental_assets.settings import PREFIX, Settings
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
 from incremental_assets.verifying import Verified
+from incremental_assets.writes import Append
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
 from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.made_once import MadeOnce
-from incremental_assets_tests.plan.ledgers import SALES, USERS
+from incremental_assets_tests.plan.ledgers import MART, SALES, USERS, did, ledger
 
 DAILY = "gold/daily_orders"
 JOBS = (*INCIDENT_JOBS, LOAD_DUE, VERIFY)
@@ -196,29 +199,43 @@ def test_a_proof_shows_on_the_asset_and_a_difference_fails_the_run(
     assert words in message(broken)
 
 
-def test_tables_that_were_never_loaded_are_left_out_of_a_proof_unless_they_are_named(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+def test_tables_that_were_never_loaded_or_cannot_be_rebuilt_are_left_out_of_a_proof_unless_named(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    changes = SnapshotDiff(key=("id",))
+    stock = Table("bronze/stock", "", (Stored("stock"),), changes=changes, write=Append())
+    loaded = ledger(did(USERS, 1, 5), did(stock, 1, 5), did(MART, 1, 5))
+
     def verified(_: Lakehouse, table: Table, days: DayRange | None) -> Verified:
-        if table is SALES:
-            raise DefinitionError(f"{SALES.name} was never loaded")
+        if table is MART:
+            raise DefinitionError(f"{MART.name}: its transform cannot work")
+        if table is not USERS:
+            raise DefinitionError(f"{table.name}: there is nothing to verify")
         return Verified(table.name, 1, 1)
 
     monkeypatch.setattr(verification, "verify", verified)
     lines: list[str] = []
     context = SimpleNamespace(log=SimpleNamespace(info=lines.append))
 
-    def proof(*tables: Table, named: Sequence[str] = ()) -> list[str]:
-        lakehouse = SimpleNamespace(tables=tables)
-        step = JobStep(context, VerifyConfig(tables=list(named)), lakehouse, ALONE)  # type: ignore[arg-type]
+    def proof(*tables: Table, named: Sequence[str] = (), days: str = "") -> list[str]:
+        known = SimpleNamespace(view_if_any=lambda: loaded)
+        lakehouse = SimpleNamespace(tables=tables, ledger=known)
+        config = VerifyConfig(tables=list(named), days=days)
+        step = JobStep(context, config, lakehouse, ALONE)  # type: ignore[arg-type]
         return [event.asset_key.to_user_string() for event in VERIFY.run(step)]
 
-    assert proof(SALES, USERS) == [USERS.name]
-    assert lines[0] == f"Left out: {SALES.name} was never loaded"
-    with pytest.raises(DefinitionError, match="was never loaded"):
-        proof(SALES, USERS, named=[SALES.name])
+    assert proof(SALES, stock, USERS) == [USERS.name]
+    assert lines[0] == f"Left out: {SALES.name} was never loaded."
+    assert lines[1].startswith(f"Left out: {stock.name} cannot be rebuilt: each snapshot")
+    for name in (SALES.name, stock.name):
+        with pytest.raises(DefinitionError, match="there is nothing to verify"):
+            proof(SALES, stock, USERS, named=[name])
     with pytest.raises(DefinitionError, match="There is nothing to verify"):
         proof(SALES)
+    with pytest.raises(DefinitionError, match="There is nothing to verify"):
+        proof(USERS, days="2017-01-06")
+    with pytest.raises(DefinitionError, match="its transform cannot work"):
+        proof(USERS, MART)
 
 
 BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [

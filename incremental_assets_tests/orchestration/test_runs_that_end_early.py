@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.errors import SourceError, SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations.run_report import FAILED
@@ -23,6 +23,7 @@ from incremental_assets.orchestration.incidents import run_restate
 from incremental_assets.orchestration.manual_jobs import JobStep
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import daily
+from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.orchestration.runs import run_what_is_due
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.landed_files import LandedFiles
@@ -116,11 +117,15 @@ def lake(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
+    (Path(lake.landing) / "events" / "2017-01-06").mkdir()
+    (Path(lake.landing) / "events" / "2017-01-06" / "a.jsonl").write_text("{}\n")
+
     report = run_what_is_due(broken_assets, lake, ["bronze/events"], None, NOW, lambda _: None)
 
-    assert [ran.success for ran in report.runs] == [False]
-    (message,) = report.failed
-    assert "ended before any of its steps failed; see its log" in message
+    days = ["2017-01-05...2017-01-06", "2017-01-05", "2017-01-06"]  # then each half by itself
+    assert [(ran.success, str(ran.due.days)) for ran in report.runs] == [(False, d) for d in days]
+    for message in report.failed:
+        assert "ended before any of its steps failed; see its log" in message
     assert report.left == []
 
 
@@ -155,18 +160,26 @@ def test_what_failed_is_reported_a_source_and_an_unforeseen_error_with_its_line_
 
 
 def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
-    settings: Settings, instance: dg.DagsterInstance
+    settings: Settings, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def unreadable(*_: object) -> None:
+        raise SourceError("stock cannot be listed")
+
+    monkeypatch.setattr(RedDays, "clear", unreadable)  # of days that are red without cause
     users = replace(EVENTS, name="bronze/users", reads=(LandedFiles("users"),))
     for feed in ("events", "users"):
-        folder = Path(settings.landing) / feed / "2017-01-05"
-        folder.mkdir(parents=True)
-        (folder / "a.jsonl").write_text("{}\n")
+        for day in ("2017-01-05", "2017-01-06"):
+            folder = Path(settings.landing) / feed / day
+            folder.mkdir(parents=True)
+            (folder / "a.jsonl").write_text("{}\n")
+    starts = []
 
     def no_spark() -> SparkSession:
+        starts.append("Java")
         raise SparkUnavailableError("no Java")
 
-    lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW)
+    log: list[str] = []
+    lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW, log.append)
     context = SimpleNamespace(instance=instance, run_id="a run")
     step = JobStep(context, DueConfig(), lakehouse, ALONE)  # type: ignore[arg-type]
 
@@ -174,3 +187,5 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
         list(LOAD_DUE.run(step))
 
     assert failed.value.description == "bronze/events: no Java bronze/users: no Java"
+    assert len(starts) == 2 * 3  # both days, then each by itself
+    assert any(line.startswith("stock cannot be listed") for line in log)

@@ -104,6 +104,12 @@ def test_what_is_under_way_is_not_asked_for_and_what_died_is_a_limited_number_of
     load_events(settings, 2, 2)
     (again,) = requests(settings, instance)
     assert again.tags[ASKED_FOR] != request.tags[ASKED_FOR]
+    other = settings.replace(lake=f"{settings.lake}_2")
+    load_events(other, 1, 2)
+    write(other, did(SALES, 1, 2, read={EVENTS.name: 1}))
+    (elsewhere,) = requests(other, instance)
+    assert elsewhere.run_key not in keys  # what failed there is no attempt here
+    assert (elsewhere.run_key or "").endswith(":1")
 
 
 def test_a_table_that_cannot_be_built_does_not_keep_the_others_back(

@@ -98,6 +98,20 @@ def test_the_same_state_has_the_same_key_and_another_state_another(events: Ticks
     assert len(set(keys)) == 3
 
 
+def test_the_same_landing_is_asked_for_by_each_lake_that_it_is_loaded_into(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    land(settings, jan(2))
+    for number in range(4):
+        lake = Ticks(settings.replace(lake=f"{settings.lake}{number}"), instance, EVENTS)
+
+        request = lake.ran_only(dg.DagsterRunStatus.SUCCESS)
+
+        assert (request.run_key or "").endswith(":1")  # what another lake has loaded is no attempt
+        lake.load(2)
+        assert lake.skipped() == "Nothing is new."
+
+
 def test_a_day_that_a_run_under_way_has_is_left_to_it_and_asked_for_after_that(
     events: Ticks,
 ) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -21,6 +22,8 @@ from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.plan.rounds import Left, Unreadable, due_runs
 from incremental_assets.settings import Settings
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import Append
@@ -39,14 +42,28 @@ TABLES = (EVENTS, USERS, SALES, MART)
 NOW = datetime(2017, 2, 28, 12, tzinfo=UTC)
 
 
+@dataclass(frozen=True)
+class OwnSource(Source):
+    path: str = "colours"
+
+    def fix(self) -> FixedSource:
+        raise KeyError("colour")
+
+
 def plan(settings: Settings, view: LedgerView = EMPTY, days: DayRange | None = None) -> Forecast:
     return forecast(TABLES, view, settings, days, NOW)
 
 
-def deliver(settings: Settings, day: date, content: str = "{}\n") -> None:
-    folder = Path(settings.landing) / "events" / str(day)
-    folder.mkdir(parents=True)
-    (folder / "a.jsonl").write_text(content)
+def deliver(
+    settings: Settings,
+    day: date,
+    content: str = "{}\n",
+    feed: str = "events",
+    name: str = "a.jsonl",
+) -> None:
+    folder = Path(settings.landing) / feed / str(day)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(content)
 
 
 def test_loaded_files_that_are_no_longer_landed_are_noted(settings: Settings) -> None:
@@ -251,6 +268,60 @@ def test_what_stays_due_after_it_was_tried_is_reported_at_the_end(settings: Sett
     assert told == [(EVENTS.name, 1, True), (USERS.name, 5, False), (SALES.name, 5, False)]
 
 
+def test_a_bad_day_is_found_by_halves_and_does_not_keep_the_others_back(
+    settings: Settings,
+) -> None:
+    def runs(last: int, bad: set[int], *tables: Table) -> tuple[list[str], list[str]]:
+        """The days of each run and those that are left; a run with a bad day loads no events."""
+        for day in DayRange(jan(1), jan(last)):
+            for table in tables:
+                Path(settings.landing, table.name[7:], str(day)).mkdir(parents=True, exist_ok=True)
+                Path(settings.landing, table.name[7:], str(day), "a.jsonl").write_text("{}\n")
+        given: list[str] = []
+        left: list[Left] = []
+        for due in due_runs(
+            tables, settings, None, NOW, lambda: EMPTY, left=left.append, in_halves=True
+        ):
+            given.append("-".join(str(day.day) for day in sorted({due.days.first, due.days.last})))
+            for table in due.tables:
+                for day in due.days:
+                    if table is not EVENTS or not any(jan(n) in due.days for n in bad):
+                        rmtree(Path(settings.landing, table.name[7:], str(day)), ignore_errors=True)
+        assert not any(each.came_later for each in left)
+        return given, [str(each.due.days) for each in left]
+
+    stock = replace(EVENTS, name="bronze/stock", reads=(LandedFiles("stock"),))
+    sixth = ["1-8", "1-4", "5-8", "5-6", "7-8", "5", "6"], ["2017-01-06"]
+    assert runs(8, {6}, EVENTS) == sixth
+    assert runs(8, {6}, EVENTS, stock) == sixth  # what is loaded already is not due any more
+    two, left = runs(8, {4, 5}, EVENTS)
+    assert (two[:7], len(two), left) == (
+        ["1-8", "1-4", "5-8", "1-2", "3-4", "5-6", "7-8"],
+        *(13, ["2017-01-04...2017-01-05"]),
+    )
+    none, left = runs(31, set(range(1, 32)), EVENTS)
+    assert (len(none), left) == (1 + 2 + 4 + 8, ["2017-01-01...2017-01-31"])
+
+
+def test_stale_days_are_given_in_halves_too_and_a_plan_gives_none(settings: Settings) -> None:
+    entries = [did(EVENTS, 1, day, touched=[day]) for day in (1, 2, 3)]
+
+    def runs(in_halves: bool) -> list[tuple[int, int]]:
+        done = list(entries)
+        rounds = due_runs(
+            (EVENTS, SALES), settings, None, NOW, lambda: ledger(*done), in_halves=in_halves
+        )
+        given = []
+        for due in rounds:
+            given.append((due.days.first.day, due.days.last.day))
+            if jan(2) not in due.days:
+                done.extend(did(SALES, 1, day.day, read={EVENTS.name: 1}) for day in due.days)
+        return given
+
+    assert runs(in_halves=True) == [(1, 3), (1, 1), (2, 3), (2, 2), (3, 3)]
+    assert runs(in_halves=False) == [(1, 3)]
+
+
 def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
     settings: Settings,
 ) -> None:
@@ -263,13 +334,23 @@ def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
     deliver(settings, jan(1))
     refused: list[Unreadable] = []
 
-    def due(*tables: Table) -> list[Due]:
-        rounds = due_runs(tables, settings, None, NOW, lambda: EMPTY, unreadable=refused.append)
+    def due(*tables: Table, view: LedgerView = EMPTY) -> list[Due]:
+        rounds = due_runs(tables, settings, None, NOW, lambda: view, unreadable=refused.append)
         return list(rounds)
 
-    (events,) = due(stock, EVENTS)
+    other = replace(stock, name="bronze/other", reads=(OwnSource(),))
+    by_name = LandedFiles("moved", layout="of_%Y-%m-%d.jsonl")
+    moved = replace(EVENTS, name="bronze/moved", reads=(by_name,))
+    again = "moved/of_2017-01-02.jsonl"  # which another layout has read as of the first
+    deliver(settings, jan(2), feed="moved", name="of_2017-01-02.jsonl")
+    Path(settings.landing, "moved", str(jan(2)), again[6:]).rename(Path(settings.landing, again))
+    loaded = replace(did(moved, 1, 1), files=(file(again),))
+
+    (events,) = due(stock, other, moved, EVENTS, view=ledger(loaded))
     assert (events.tables, events.days) == ((EVENTS,), DayRange(jan(1), jan(1)))
-    assert [each.table for each in refused] == [stock]
+    assert [each.table for each in refused] == [stock, other, moved]
+    assert "fix() of OwnSource raised KeyError: 'colour'" in str(refused[1].error)
+    assert "its rows would be there twice" in str(refused[2].error)
     with pytest.raises(SourceError, match="stock"):
         due(stock)
     with pytest.raises(SourceError, match="stock"):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.detector import Detector
+from incremental_assets.cli import main, plan
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.table_history import TableHistory
@@ -124,3 +128,28 @@ def test_a_column_that_a_delta_source_does_not_have_is_named_though_nothing_is_n
         f"bronze/users: {type(changes).__name__} names the column {missing!r}, which {source} does "
         f"not have; did you mean {near}?"
     )
+
+
+def test_a_plan_inspects_each_source_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Table(
+        "bronze/orders", "", (Stored("orders", day="at"),), changes=Timestamp("at"), write=Append()
+    )
+    source = Path(settings.landing) / "orders"
+    source.mkdir(parents=True)
+    pl.DataFrame({"at": [datetime(2017, 1, 5, tzinfo=UTC)]}).write_delta(str(source))
+    inspected: list[Stored] = []
+    fix = Stored.fix
+    monkeypatch.setattr(Stored, "fix", lambda self: inspected.append(self) or fix(self))
+    monkeypatch.setattr(plan, "tables", lambda: (orders,))
+    monkeypatch.setattr(plan, "tables_named", lambda _: [orders])
+    monkeypatch.setenv("INCREMENTAL_ASSETS_LAKE", settings.lake)
+    monkeypatch.setenv("INCREMENTAL_ASSETS_LANDING", settings.landing)
+
+    done = CliRunner().invoke(main, ["plan", "--json"])
+
+    assert [(row["table"], row["day"]) for row in json.loads(done.stdout)] == [
+        ("bronze/orders", "2017-01-05")
+    ]
+    assert len(inspected) == 1

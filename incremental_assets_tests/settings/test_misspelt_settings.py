@@ -45,15 +45,27 @@ def test_other_variables_are_none_of_our_business(here: Path) -> None:
         "INCREMENTAL_ASSETS_SERVICE_PORT_GRPC": "4000",
         "INCREMENTAL_ASSETS_PORT": "tcp://10.0.0.1:4000",
         "INCREMENTAL_ASSETS_PORT_4000_TCP_ADDR": "10.0.0.1",
+        # of services whose names only begin so, as those of a Helm release
+        "INCREMENTAL_ASSETS_DAGSTER_WEBSERVER_SERVICE_HOST": "10.0.0.2",
+        "INCREMENTAL_ASSETS_DAGSTER_WEBSERVER_SERVICE_PORT_HTTP": "80",
+        "INCREMENTAL_ASSETS_POSTGRESQL_PORT": "tcp://10.0.0.3:5432",
+        "INCREMENTAL_ASSETS_POSTGRESQL_PORT_5432_TCP_ADDR": "10.0.0.3",
     }
 
     assert Settings.from_environment(others) == Settings()
 
 
+def test_no_setting_is_called_like_what_kubernetes_sets() -> None:
+    assert not [name for name in Settings.model_fields if re.search(r"port|service", name)]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("SPARK_REMOTE", "a Spark Connect server, such as sc://host:15002."),
+        (
+            "SPARK_REMOTE",
+            str(Settings.model_fields["spark_remote"].description) + ".",
+        ),
         ("SPARK_MASTER", "a cluster, such as spark://host:7077 or local[4]."),
         ("INCREMENTAL_ASSETS_LAKE", "a path, or the URI of an object store."),
         ("INCREMENTAL_ASSETS_LANDING", "a path, or the URI of an object store."),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.locations import local_path
@@ -146,6 +147,7 @@ def test_without_an_argument_the_process_environment_is_read(
         ),
         pytest.param("gs://bucket/lake", "gs://bucket/lake", id="gs"),
         pytest.param("hdfs://host:9000/lake", "hdfs://host:9000/lake", id="hdfs"),
+        pytest.param("hdfs:///lake", "hdfs:///lake", id="hdfs of the default host"),
     ],
 )
 def test_a_local_path_becomes_absolute_and_a_uri_stays(
@@ -158,6 +160,15 @@ def test_a_local_path_becomes_absolute_and_a_uri_stays(
 
     wanted = expected.format(here=here, home="/home/somebody")
     assert (settings.lake, settings.landing) == (wanted, wanted)
+
+
+def test_a_cache_is_a_path_of_this_machine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+
+    cache = Settings.from_environment({"INCREMENTAL_ASSETS_CACHE": "~/c"}).cache
+
+    assert cache == Path("/home/somebody/c")
+    assert Settings.from_environment({"INCREMENTAL_ASSETS_CACHE": "c"}).cache == here / "c"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +194,8 @@ _A_FILE_URI = "a file URI is absolute"
 _A_SCHEME = "expected a path, or a URI of s3://, s3a://, gs://, abfs://, abfss:// or hdfs://"
 _A_SIZE = "expected a whole number and a unit, such as 2g or 512m"
 _A_PLACE = "Give a plain path or URI"
+_A_BUCKET = "which names no bucket: expected s3://bucket/lake"
+_A_HOME = "Give an absolute path"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +214,12 @@ _A_PLACE = "Give a plain path or URI"
         pytest.param("LANDING", "file:landing", _A_FILE_URI, id="a relative file URI"),
         pytest.param("LANDING", "/data/new\nline", _A_PLACE, id="line break"),
         pytest.param("LANDING", "s3://bucket/\x00", _A_PLACE, id="null byte"),
+        pytest.param("LAKE", "s3://", _A_BUCKET, id="no bucket"),
+        pytest.param("LANDING", "s3:///landing", _A_BUCKET, id="a path alone"),
+        pytest.param("LAKE", "gs://", "expected gs://bucket/lake", id="no bucket of another store"),
+        pytest.param("LAKE", "hdfs://", "expected hdfs://host/lake", id="no host"),
+        pytest.param("LANDING", "~nobodyx/x", _A_HOME, id="the home of nobody"),
+        pytest.param("CACHE", "~nobodyx/x", _A_HOME, id="a cache in the home of nobody"),
         pytest.param("START_DATE", "yesterday", _A_DAY, id="no day"),
         pytest.param("START_DATE", "2017-02-30", _A_DAY, id="no such day"),
         pytest.param("START_DATE", "2017-01-01T00:00", _A_DAY, id="a time"),
@@ -250,6 +269,41 @@ def test_a_webhook_that_cannot_be_is_refused_without_showing_it(value: str) -> N
         Settings.from_environment({"INCREMENTAL_ASSETS_WEBHOOK": value})
 
     assert "t0k3n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("sc://host:15002;token=t0k3n", id="no slash before the parameters"),
+        pytest.param("sc://host:15002/;token=t0k3n==", id="a padded token"),
+        pytest.param("sc://host:15002/;token=t0k3n/t0k3n", id="a slash in a token"),
+        pytest.param("sc://host:15002/;token=t0k3n;", id="a semicolon at the end"),
+        pytest.param("sc://host:15002/;t0k3n", id="no name"),
+        pytest.param("sc://host:15002/path;token=t0k3n", id="a path"),
+        pytest.param("sc://t0k3n@host:15002", id="a user"),
+        pytest.param("sc://host:t0k3n", id="no port"),
+        pytest.param("sc://host:65536/;token=t0k3n", id="no such port"),
+        pytest.param("sc://:15002/;token=t0k3n", id="no host"),
+        pytest.param("http://host:15002/;token=t0k3n", id="another scheme"),
+    ],
+)
+def test_a_connect_server_that_cannot_be_is_refused_without_showing_it(value: str) -> None:
+    with pytest.raises(SettingsError, match=r"^SPARK_REMOTE is wrong .*%3D") as raised:
+        Settings.from_environment({"SPARK_REMOTE": value})
+
+    assert "t0k3n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("sc://host", "sc://my_host:15002/", "sc://[::1]:15002", "sc://host/;"),
+        *("sc://host:15002/;token=a%3D%3D;use_ssl=true", "sc://host/;x-key="),
+    ],
+)
+def test_a_connect_server_is_given_as_pyspark_reads_it(value: str) -> None:
+    assert DefaultChannelBuilder(value).host
+    assert Settings.from_environment({"SPARK_REMOTE": value}).spark_remote == value
 
 
 @pytest.mark.parametrize(

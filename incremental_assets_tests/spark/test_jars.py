@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.errors import SettingsError, SparkUnavailableError
 from incremental_assets.spark import jars
 from incremental_assets.spark.jars import Jar, jar_paths, locked_jars, resolve_jars
 
@@ -113,6 +113,20 @@ def test_a_download_with_other_bytes_is_not_installed(
     assert "Nothing was installed; check the Maven mirror" in str(raised.value)
     assert list((cache / "jars").iterdir()) == []
     assert [path.name for path in cache.iterdir()] == ["jars"]
+
+
+@pytest.mark.parametrize("in_the_way", ["cache", "cache/jars"])
+def test_a_cache_that_cannot_be_made_is_named_with_its_variable(
+    cache: Path, downloads: dict[str, bytes], in_the_way: str
+) -> None:
+    path = cache.parent / in_the_way
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+
+    with pytest.raises(SettingsError, match="INCREMENTAL_ASSETS_CACHE to a folder") as raised:
+        resolve_jars(cache, None)
+
+    assert f"{cache}/jars cannot be made" in str(raised.value)
 
 
 def test_a_jar_that_was_changed_after_the_setup_is_not_given_to_java(cache: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from traceback import format_exception
 
 import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
+from incremental_assets.spark import session
 from incremental_assets.spark.load_session import PINNED
 from incremental_assets.spark.session import SESSION_CONF, session_conf
 
@@ -46,6 +48,23 @@ def test_without_jars_no_spark_is_started(settings: Settings) -> None:
 def test_without_java_no_spark_is_started(settings: Settings) -> None:
     with pytest.raises(SparkUnavailableError, match="Java is missing"):
         session_conf(settings.replace(java_home=Path("/nowhere")))
+
+
+def test_no_error_of_a_server_shows_its_parameters(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> None:
+        raise ValueError("Parameter 'token=t0k3n%3D' of sc://host/;token=t0k3n%3D, t0k3n= is wrong")
+
+    monkeypatch.setattr(session, "_require_server", refuse)
+    remote = settings.replace(spark_remote="sc://host/;token=t0k3n%3D;use_ssl=true")
+
+    with pytest.raises(SparkUnavailableError, match=r"^Spark cannot be started \(sc://h") as raised:
+        session.start_session(remote)
+
+    told = "".join(format_exception(raised.value))
+    assert "t0k3n" not in told
+    assert "Parameter 'token=…' of sc://host/;token=…, … is wrong" in told
 
 
 def test_every_session_reckons_in_utc_and_refuses_what_does_not_fit(spark: SparkSession) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from incremental_assets import warm_up
+from incremental_assets.catalog import tables_of
 from incremental_assets.errors import SparkUnavailableError
-from incremental_assets.settings import Settings
+from incremental_assets.settings import OWN_TABLES, Settings
 from incremental_assets.spark import session
 from incremental_assets.spark.session import archive_path, session_conf
-from incremental_assets.warm_up import make_archive
+from incremental_assets.table import Table
+from incremental_assets.warm_up import load_and_archive, make_archive
 
 
 @pytest.fixture
@@ -59,6 +62,29 @@ def test_a_load_that_fails_leaves_no_archive(
         make_archive(fresh)
 
     assert not archive_path(fresh).exists()
+
+
+def test_the_small_load_is_of_the_projects_own_tables_whatever_tables_a_project_has(
+    fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[tuple[str, str]] = []
+
+    class Lake:
+        def __init__(self, settings: Settings, *_: object) -> None:
+            self.settings = settings
+
+        def load(self, table: Table, _: object) -> None:
+            loaded.append((self.settings.tables, table.name))
+
+    monkeypatch.setattr(warm_up, "start_session", lambda *_: Mock())
+    monkeypatch.setattr(warm_up, "Lakehouse", Lake)
+    monkeypatch.setenv("INCREMENTAL_ASSETS_TABLES", "no_such.package")
+    monkeypatch.setenv("INCREMENTAL_ASSETS_START_DATE", "2016-01-01")
+    monkeypatch.setenv("INCREMENTAL_ASSETS_END_DATE", "2016-12-31")
+
+    load_and_archive(Settings.from_environment(), tmp_path / "new.jsa")
+
+    assert loaded == 2 * [(OWN_TABLES, table.name) for table in tables_of(OWN_TABLES)]
 
 
 def test_an_archive_is_only_of_its_own_jars_and_java(
