@@ -88,7 +88,7 @@ class ChangeLog(Detector):
     measured in time. Under Debezium it makes a line without an envelope count, too: as the row as
     it was from that moment on. So land the rows of a connector that unwraps its messages and adds
     nothing, or of a feed that never had a log; such lines record no deletes, and a log has either
-    kind, not both.
+    kind, not both. A flattened row without a position or a time of its own is ordered by it, too.
 
     `deleted` is for rows that have no operation, but a column that marks them as deleted
     (`deleted_at`, `is_deleted`): null, false, no, off, 0 and "" mean that the row is live. All of
@@ -314,10 +314,13 @@ class ChangeLog(Detector):
         rows = events.rows.withColumns({DELETED: F.col(OPERATION) == "delete", HASH: hashed})
         reasons = [*events.reasons, *key_reasons(request.key)]
         if lacking is None:
-            rows = request.with_reasons(rows, reasons, _is_upsert(), keyed=False)
+            rows = request.with_reasons(
+                *(rows, reasons, _is_upsert()), keyed=False, ordered_by=self.sequence
+            )
         else:
             rows = with_reasons_of_lacking(
-                request, frames, rows, reasons, _is_upsert(), lacking, list(events.own), self.order
+                *(request, frames, rows, reasons, _is_upsert(), lacking),
+                *(list(events.own), self.order, self.sequence),
             )
         rows = with_identity(rows, events.stated, of_good=of_good)
         rows = with_partial(rows, lacking, events.own, self.order, state.columns)

@@ -294,7 +294,7 @@ class Timestamp(Cursor):
         if self.deleted:
             values["deletes"] = Value(F.count_if(F.col(DELETED) & is_good()))
         return SourceWindow(
-            frames.cache(request.with_reasons(new, reasons, self.live)),
+            frames.cache(request.with_reasons(new, reasons, self.live, ordered_by=self.column)),
             own,
             before,
             values,

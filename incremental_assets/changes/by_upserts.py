@@ -31,7 +31,7 @@ class Upserts(Detector):
     whose deletes are tombstones. The row has the fields of the value, and those of the key that the
     value lacks; a key that is no object is the one column of the table's key. Either may be in
     Kafka Connect's `{"schema": …, "payload": …}`. A row with `"__deleted": "true"` is a delete,
-    too; one in which Debezium marks a field as unchanged is quarantined: it lacks what it keeps.
+    too. Another, in which Debezium marks a field as unchanged, is quarantined: it lacks that.
 
     Messages are ordered by their offsets, which is an order of a key only as long as the key stays
     in its partition: a topic that was given more partitions is refused.
@@ -84,7 +84,7 @@ def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
             DELETED: ends,
             ORDER: F.try_variant_get(MESSAGE, "$.offset", "bigint").cast("decimal(38,0)"),
             CHANGED_AT: F.try_variant_get(MESSAGE, "$.timestamp", "timestamp"),
-            REASON: F.when(missing, F.lit(NO_ROW)).when(lacks, F.lit(UNCHANGED)),
+            REASON: F.when(missing, F.lit(NO_ROW)).when(lacks & ~ends, F.lit(UNCHANGED)),
             "payload": F.to_variant_object("_row"),
         }
     ).drop("_of_value", "_of_key", "_of_row", "_row")

@@ -146,7 +146,7 @@ class Cursor(Detector):
         if self.nulls == "raise":
             no_cursor = F.col(ORDER).isNull() & ~written & F.col("_raw").isNull()
             reasons.append(F.when(no_cursor, F.lit(f"{self.column}_null")))
-        return request.with_reasons(rows, reasons, self.live)
+        return request.with_reasons(rows, reasons, self.live, ordered_by=self.column)
 
     def bounded(self, rows: DataFrame, request: ReadRequest) -> DataFrame:
         """About as many rows as the load may take, those with the lowest cursor.

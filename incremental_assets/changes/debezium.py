@@ -67,7 +67,8 @@ def envelopes(
     - or a message `{"key": …, "value": …}` (kcat: `payload`) with either part wrapped or not, as
       JSON or as text that holds JSON;
     - null, by itself or as a value: a tombstone;
-    - where `time` names a field: a row alone, as it was from that time on.
+    - where `time` names a field: a row alone, as it was from that time on. A flattened row that
+      has no position and no time of its own is ordered by it, too.
 
     Adds
 

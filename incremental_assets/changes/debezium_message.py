@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -45,7 +43,7 @@ def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
     if time:
         rows = rows.withColumn("_dbz_value", _with_envelope(time))
         rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
-    named = F.when(~_is_event(), parse_variant(event["key"]))
+    named = F.when(~_is_event(event), parse_variant(event["key"]))
     # Of a topic that was dumped as a table, the key is a column of its own.
     has_key = "_key" in rows.columns
     rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if has_key else named)
@@ -55,7 +53,7 @@ def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
         inside = event["value"].isNotNull() & (
             event["key"].isNotNull() | ~F.is_variant_null(event["value"])
         )
-        rows = rows.withColumn("_dbz_known", _is_event())
+        rows = rows.withColumn("_dbz_known", _is_event(event))
         rows = rows.withColumn(
             "_dbz_value",
             F.when(F.col("_dbz_known"), value)
@@ -67,9 +65,10 @@ def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
         rows = rows.withColumn("_dbz_event", taken_off)
     flat = event["__op"].isNotNull() | event["__deleted"].isNotNull()
     rows = rows.withColumns(
-        {"_dbz_known": _is_event(), "_dbz_flat": F.coalesce(flat, F.lit(False))}
+        {"_dbz_known": _is_event(event), "_dbz_flat": F.coalesce(flat, F.lit(False))}
     )
-    return rows.withColumn("_dbz_meta", F.when(F.col("_dbz_flat"), value.try_cast(_FLAT)))
+    rows = rows.withColumn("_dbz_meta", F.when(F.col("_dbz_flat"), value.try_cast(_FLAT)))
+    return rows.withColumn("_dbz_meta", _with_times_of_row(time)) if time else rows
 
 
 def connect_payload(value: Column) -> Column:
@@ -82,18 +81,48 @@ def connect_payload(value: Column) -> Column:
 
 
 def _with_envelope(time: str) -> Column:
-    """A row alone as an event of its own; anything else as it is."""
+    """A row alone as an event of its own; anything else as it is.
+
+    A row may have columns that are called like the parts of an event or of a message. It is a
+    message if what it holds is an event, or if an object or null is next to a topic or an offset.
+    """
     value, event = F.col("_dbz_value"), F.col("_dbz_event")
-    fields = value.try_cast(struct_type({time.replace("`", "``"): "variant"}))
-    at = F.unix_micros(instant(fields[time].try_cast("string")))
+    at = _micros(value, time)
     row = F.struct(F.lit("c").alias("op"), value.alias("after"), at.alias("ts_us"))
-    parts = ("op", "__op", "__deleted", "before", "after", "value", "payload", "source")
-    alone = reduce(and_, (event[name].isNull() for name in parts))
-    return F.when(at.isNotNull() & alone, F.to_variant_object(row)).otherwise(value)
+    of_message = value.try_cast(struct_type(dict.fromkeys(("topic", "offset"), "variant")))
+    has_place = F.coalesce(of_message["topic"], of_message["offset"]).isNotNull()
+    is_message = F.lit(False)
+    for name in ("value", "payload"):
+        inside = connect_payload(parse_variant(event[name]))
+        holds = F.is_variant_null(inside) | inside.try_cast("struct<a:variant>").isNotNull()
+        is_message |= F.coalesce(holds & has_place, F.lit(False))
+        is_message |= _is_event(inside.try_cast(_EVENT))
+    alone = at.isNotNull() & ~_is_event(event) & ~is_message
+    return F.when(alone, F.to_variant_object(row)).otherwise(value)
 
 
-def _is_event() -> Column:
-    event = F.col("_dbz_event")
+def _micros(row: Column, time: str) -> Column:
+    """The instant in a field of a row, in microseconds; null where it is none."""
+    fields = row.try_cast(struct_type({time.replace("`", "``"): "variant"}))
+    return F.unix_micros(instant(fields[time].try_cast("string")))
+
+
+def _with_times_of_row(time: str) -> Column:
+    """What a flattened event says of itself; without any time, the row's own.
+
+    A deleted row has the time of its last change, and its delete comes after that.
+    """
+    meta, event = F.col("_dbz_meta"), F.col("_dbz_event")
+    at = _micros(F.col("_dbz_value"), time)
+    deleted = (F.lower(event["__deleted"]) == "true") | (F.lower(event["__op"]) == "d")
+    seen = at + F.when(deleted, 1).otherwise(0)
+    timed = meta.withField("__source_ts_us", at).withField("__ts_us", seen)
+    known = [meta[f"__{prefix}{name}"] for prefix in ("source_", "") for name in TIMES]
+    return F.when(F.coalesce(*known).isNull(), timed).otherwise(meta)
+
+
+def _is_event(event: Column) -> Column:
+    """Whether the fields are those of an event, also a flattened one."""
     images = F.coalesce(event["before"], event["after"]).isNotNull() | event["source"].isNotNull()
     flattened = F.coalesce(event["__op"], event["__deleted"]).isNotNull()
     return F.coalesce((event["op"].isNotNull() & images) | flattened, F.lit(False))

@@ -237,6 +237,7 @@ def with_reasons_of_lacking(
     lacking: Lacking,
     own: Sequence[str],
     order: Sequence[str],
+    ordered_by: str,
 ) -> DataFrame:
     """Events of a loader's log with `_reasons`, judged with the values that they lack."""
     columns, state = lacking.columns(own, request.key), request.state
@@ -252,7 +253,8 @@ def with_reasons_of_lacking(
             latest_alone=state.write.keeps_latest,
             gives=gives,
         )
-        return as_they_came(request.with_reasons(rows, reasons, live, keyed=False), columns)
+        rows = request.with_reasons(rows, reasons, live, keyed=False, ordered_by=ordered_by)
+        return as_they_came(rows, columns)
 
     return judged_again(frames, judged, rows, columns)
 

@@ -4,16 +4,21 @@ Which numbers order the versions of one key, and why:
 
 - `lsn` (Postgres): the event's own lsn, then the order in the transaction. Row locks keep the lsn
   of one row in the order of its changes, also where a long transaction commits late. A snapshot
-  read takes no lock: what an incremental snapshot reads while a transaction is open, which then
-  commits with an earlier lsn, is taken for newer. (`source.sequence`, the last commit seen, would
-  order the two; but all changes between two commits share it, so a history would lose versions.)
-- `binlog` (MySQL, MariaDB): the file's number * 10^20 + pos, then the row of the event. The binary
-  log is written at commit, so its order is that of the commits. Another server's files begin again.
+  read takes no lock: what a snapshot, initial or incremental, reads while a transaction is open,
+  which then commits with an earlier lsn, is taken for newer. (`source.sequence`, the last commit
+  seen, would order the two; but all changes between two commits share it, so a history would lose
+  versions.)
+- `binlog` (MySQL, MariaDB): the file's number * 10^20 + pos, then the order in the transaction and
+  the row of the event. The binary log is written at commit, so its order is that of the commits. A
+  compressed transaction is one event there, with one pos, and the rows of each event inside it are
+  counted from 0. Another server's files begin again.
 - `commit_lsn` (SQL Server, Db2, Informix): commit_lsn, then change_lsn and event_serial_no, as the
   connectors themselves order the change tables. change_lsn alone is in order only in a transaction.
-- `scn` (Oracle): commit_scn, or for a snapshot scn; then scn and the order in the transaction.
+- `scn` (Oracle): commit_scn, or for a snapshot scn; then scn and the order in the transaction. A
+  connector that does not send that names the redo record (`rs_id`), by log, block and offset, and
+  the row in it (`ssn`); one scn is in one log.
 - `oplog` (MongoDB): the cluster time's seconds (`source.ts_ms`), then its ordinal `ord`, then the
-  order in the transaction, whose events all share one cluster time.
+  order in the transaction, whose events all share one cluster time and, without it, one position.
 - `time`: the time of the change in nanoseconds, then the time at which the connector saw it, then
   the order in the transaction. The last resort: clocks go back, and many count seconds. So are
   ordered the logs whose position is no number, as those of Vitess, Cassandra and Spanner.
@@ -43,12 +48,14 @@ POSITION_KINDS: tuple[PositionKind, ...] = get_args(PositionKind)
 SOURCE: dict[str, str] = {
     **dict.fromkeys(("lsn", "pos", "row", "commit_scn", "scn", "ssn", "ord"), "bigint"),
     "event_serial_no": "bigint",
-    **dict.fromkeys(("file", "commit_lsn", "change_lsn"), "string"),
+    **dict.fromkeys(("file", "commit_lsn", "change_lsn", "rs_id"), "string"),
 }
 TRANSACTION: dict[str, str] = {"total_order": "bigint", "data_collection_order": "bigint"}
 TIMES: dict[str, str] = {"ts_ms": "bigint", "ts_us": "bigint", "ts_ns": "bigint"}
 
 _DECIMAL = "decimal(38,0)"
+# Oracle's address of a redo record, in hexadecimal: log sequence, block and offset in the block.
+_REDO = "^ *(?:0x)?[0-9a-fA-F]+[.]([0-9a-fA-F]{1,8})[.]([0-9a-fA-F]{1,4}) *$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +89,9 @@ _POSITIONS: dict[PositionKind, _PositionColumns] = {
     "lsn": _PositionColumns(order="_dbz_at.lsn", first="_dbz_log.nth", second="0"),
     "binlog": _PositionColumns(
         order="concat(CAST(_dbz_log.file AS string), lpad(CAST(_dbz_at.pos AS string), 20, '0'))",
-        first="_dbz_at.row",
-        second="_dbz_log.nth",
+        # Without an order in the transaction the position is the one that it always was.
+        first="coalesce(_dbz_log.nth, _dbz_at.row)",
+        second="if(_dbz_log.nth IS NULL, 0L, _dbz_at.row)",
     ),
     "commit_lsn": _PositionColumns(
         order="_dbz_log.commit_lsn",
@@ -94,7 +102,7 @@ _POSITIONS: dict[PositionKind, _PositionColumns] = {
     "scn": _PositionColumns(
         order="coalesce(_dbz_at.commit_scn, _dbz_at.scn)",
         first="_dbz_at.scn",
-        second="coalesce(_dbz_log.nth, _dbz_at.ssn)",
+        second="coalesce(_dbz_log.nth, _dbz_log.redo, _dbz_at.ssn)",
     ),
     "oplog": _PositionColumns(
         order="_dbz_at.source_ts_ms",
@@ -150,7 +158,17 @@ def _derived() -> dict[str, Column]:
         "changed": F.expr(_nanoseconds("_dbz_at.source_ts")),
         "seen": F.expr(_nanoseconds("_dbz_at.ts")),
         "nth": F.expr("coalesce(_dbz_at.total_order, _dbz_at.data_collection_order)"),
+        "redo": F.expr(_redo()),
     }
+
+
+def _redo() -> str:
+    """The place of Oracle's redo record in its log, in 17 digits: block, offset and row."""
+    block, offset = (
+        f"try_cast(conv(regexp_extract(_dbz_at.rs_id, '{_REDO}', {part}), 16, 10) AS bigint)"
+        for part in (1, 2)
+    )
+    return f"{block} * 10000000L + {offset} * 100L + least(coalesce(_dbz_at.ssn, 0L), 99L)"
 
 
 def _by_kind(part: Literal["order", "within"]) -> Column:

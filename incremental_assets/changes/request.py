@@ -12,9 +12,10 @@ from pyspark.sql.types import StringType
 
 from incremental_assets.changes.position import state_of
 from incremental_assets.changes.target_state import TargetState
+from incremental_assets.delta.columns import OPERATION
 from incremental_assets.frames import quoted
 from incremental_assets.quality.reasons import with_reasons
-from incremental_assets.quality.rule import Rule
+from incremental_assets.quality.rule import UNREADABLE, Rule
 from incremental_assets.sources.source import FixedSource
 
 REWOUND_FROM = "rewound_from"
@@ -71,12 +72,15 @@ class ReadRequest:
         live: Column | None = None,
         *,
         keyed: bool = True,
+        ordered_by: str = "",
     ) -> DataFrame:
         """The rows with `_reasons`: why each is quarantined; empty for a good one.
 
         A line that could not be taken apart, a value that does not fit its column, a null key, an
         empty text that names a partition (Delta's log keeps it as null), the `reasons` (text or
-        null), and row rules with severity `quarantine` that a `live` row breaks.
+        null), and row rules with severity `quarantine` that a `live` row breaks. Of the others a
+        delete needs its key and the column that it is `ordered_by`; whether their other values fit
+        does not matter.
         """
         key = self.key if keyed else ()
         keys = [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_null")) for n in key]
@@ -87,4 +91,15 @@ class ReadRequest:
             for n in self.partition_by
             if n in texts
         ]
-        return with_reasons(rows, self.rules, [*reasons, *keys, *empty], unread, live)
+        unreadable = None if live is None else self._misfits(live, ordered_by)
+        return with_reasons(rows, self.rules, [*reasons, *keys, *empty], unread, live, unreadable)
+
+    def _misfits(self, live: Column, ordered_by: str) -> Column:
+        """The names of the columns whose value has to fit and does not, for each row."""
+        every = F.col(UNREADABLE)
+        needed = F.array(*map(F.lit, dict.fromkeys(filter(None, (*self.key, ordered_by)))))
+        return (
+            F.when(live | F.col(OPERATION).isNull(), every)
+            .when(F.col(OPERATION) == "delete", F.array_intersect(every, needed))
+            .otherwise(F.array().cast("array<string>"))
+        )

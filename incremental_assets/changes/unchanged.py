@@ -51,16 +51,18 @@ def require_unchanged(name: str, unchanged: str, no_earlier: str) -> None:
 def marks(placeholder: str) -> list[str]:
     """The texts of all values that a connector puts in the place of one that did not change.
 
-    By type of the column: text (also JSON, numbers as text), bytes, arrays of texts, of numbers and
-    of UUIDs, and a map.
+    By type of the column: text (also JSON, numbers as text), bytes, arrays of texts, of numbers
+    (decimals as bytes, too), of UUIDs and of bytes, and a map.
     """
     raw = bytes.fromhex(placeholder[len(_HEX) :]) if placeholder.startswith(_HEX) else None
     raw = placeholder.encode() if raw is None else raw
     text = raw.decode("utf-8", "replace")
     named = uuid.UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
     signed = [byte - 256 if byte > 127 else byte for byte in raw]
-    values = ([text], signed, [str(named)], {text: text})
-    return [text, base64.b64encode(raw).decode(), *(_compact(value) for value in values)]
+    in_base64 = base64.b64encode(raw).decode()
+    decimals = [base64.b64encode(bytes([byte])).decode() for byte in raw]
+    values = ([text], signed, [str(named)], {text: text}, [in_base64], decimals)
+    return [text, in_base64, *(_compact(value) for value in values)]
 
 
 def _compact(value: object) -> str:

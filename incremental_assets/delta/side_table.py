@@ -19,7 +19,13 @@ from incremental_assets.delta.delta_table import ensure_table, field_of, open_ta
 from incremental_assets.delta.legacy_text import is_invalid_utf8, rewrite_as_utf8
 from incremental_assets.delta.literals import sql_text
 from incremental_assets.delta.publish import publish, remove_files
-from incremental_assets.delta.read import DataFile, data_files, plain_files, read_files
+from incremental_assets.delta.read import (
+    DataFile,
+    TableFiles,
+    data_files,
+    plain_files,
+    read_files,
+)
 from incremental_assets.delta.stage import discard_batch, folder_of, stage
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.errors import IncrementalAssetsError, LakeError
@@ -56,11 +62,14 @@ def side_rows(session: SparkSession, path: str) -> DataFrame | None:
 
     Without a file it may lack columns: older versions created it in more than one commit.
     """
+    table = side_files(path)
+    return read_files(session, table, table.files) if table is not None else None
+
+
+def side_files(path: str) -> TableFiles | None:
+    """The files of a side table; None where there are none."""
     there = open_table(path)
-    if there is None or not there.file_uris():
-        return None
-    table = plain_files(path, there.version())
-    return read_files(session, table, table.files)
+    return plain_files(path, there.version()) if there is not None and there.file_uris() else None
 
 
 def put_side_rows(

@@ -14,22 +14,23 @@ from incremental_assets.quality.contract import UNDECLARED
 from incremental_assets.quality.rule import (
     HELPER,
     LINE,
+    UNREADABLE,
     RowRule,
     Rule,
     Scope,
 )
 
-_BROKEN = f"{HELPER}broken_"  # no rule is called so
+_BROKEN, _UNREADABLE = f"{HELPER}broken_", f"{HELPER}unreadable_"  # no rule is called so
 # Nearly every row is good, and none of its columns needs to be looked into. What cannot be read is
 # null as well; one reason is enough for that. As one text it is one call to the JVM.
 _REASONS = f"""
-    CASE WHEN size({_BROKEN}) = 0 AND coalesce(size(_unreadable), 0) = 0 THEN {_BROKEN}
+    CASE WHEN size({_BROKEN}) = 0 AND coalesce(size({_UNREADABLE}), 0) = 0 THEN {_BROKEN}
     ELSE concat(
         array_except({_BROKEN}, concat(
-            transform(_unreadable, name -> concat(name, '_not_null')),
-            transform(_unreadable, name -> concat(name, '_null')),
+            transform({_UNREADABLE}, name -> concat(name, '_not_null')),
+            transform({_UNREADABLE}, name -> concat(name, '_null')),
             array(CAST(NULL AS STRING)))),
-        transform(_unreadable, name -> concat(name, '_unreadable')))
+        transform({_UNREADABLE}, name -> concat(name, '_unreadable')))
     END"""
 
 
@@ -87,16 +88,18 @@ def with_reasons(
     structural: Sequence[Column],
     unread: Column | None = None,
     live: Column | None = None,
+    unreadable: Column | None = None,
 ) -> DataFrame:
     """Add `_reasons: array<string>`: why a row is to be quarantined; empty for a good one.
 
     `structural` are columns that hold a reason or null. Row rules with severity `quarantine`
     add their names, where a row is `live` (None: every row is); a line that is `unread`, by default
-    one that is no JSON object, breaks no further rule. Rows are `prepared`. Raises DefinitionError
-    for a rule that does not fit them.
+    one that is no JSON object, breaks no further rule. `unreadable` are the names of the columns
+    whose value has to fit and does not, by default all in `_unreadable`. Rows are `prepared`.
+    Raises DefinitionError for a rule that does not fit them.
     """
     with naming_one(rows, rules):
-        return _with_reasons(rows, rules, structural, unread, live)
+        return _with_reasons(rows, rules, structural, unread, live, unreadable)
 
 
 def _with_reasons(
@@ -105,6 +108,7 @@ def _with_reasons(
     structural: Sequence[Column],
     unread: Column | None,
     live: Column | None,
+    unreadable: Column | None,
 ) -> DataFrame:
     own = [
         (rule.name, _breaks(rule, live))
@@ -122,8 +126,9 @@ def _with_reasons(
         names = F.when(is_broken, names.cast("array<string>")).otherwise(none)
     # Of a line that is no object, no rule is asked: its condition may fail on nulls.
     broken = F.when(~no_object, names.cast("array<string>"))
-    rows = rows.withColumn(_BROKEN, broken)
-    return rows.withColumn("_reasons", reasons).drop(_BROKEN)
+    misfits = F.col(UNREADABLE) if unreadable is None else unreadable
+    rows = rows.withColumns({_BROKEN: broken, _UNREADABLE: misfits})
+    return rows.withColumn("_reasons", reasons).drop(_BROKEN, _UNREADABLE)
 
 
 def _breaks(rule: RowRule, live: Column | None) -> Column:

@@ -11,11 +11,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
-from incremental_assets.delta.read import DataFile, every_file
-from incremental_assets.delta.side_table import SIDE_COLUMNS, SIDE_ROWS, side_rows, side_table_of
+from incremental_assets.delta.lookup import few_keys
+from incremental_assets.delta.read import DataFile, every_file, read_files
+from incremental_assets.delta.side_table import (
+    SIDE_COLUMNS,
+    SIDE_ROWS,
+    side_files,
+    side_rows,
+    side_table_of,
+)
 from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.staged_write import SideRows
-from incremental_assets.frames import quoted
+from incremental_assets.frames import Frames, quoted
 
 DELETED_BECAUSE = "deleted"
 CONFLICT = "lost by its hash alone"
@@ -105,13 +112,21 @@ class Destination:
         """The rows of its side table: tombstones, superseded versions, conflicts; None without."""
         return side_rows(session, side_table_of(self.path))
 
-    def last_deletes(self, session: SparkSession) -> DataFrame | None:
-        """The last delete of each key that was ever deleted, `_marker` a struct of its position."""
-        rows = self.superseded(session) if self.tombstones else None
-        if rows is None:
+    def last_deletes(self, frames: Frames, changes: DataFrame) -> DataFrame | None:
+        """The last delete of the keys of some changes, `_marker` a struct of its position.
+
+        Of a small side table those of other keys are among them.
+        """
+        table = side_files(side_table_of(self.path)) if self.tombstones else None
+        if table is None:
             return None
+        key = [quoted(name) for name in self.key]
+        deletes = read_files(frames.session, table, table.files).where(DELETED)
+        few = few_keys(frames, changes.select(*key), table.files)
+        if few is not None:  # what was ever deleted is not grouped for them
+            deletes = deletes.join(few, list(self.key), "left_semi")
         last = F.max(F.struct(*map(quoted, self.position))).alias("_marker")
-        return rows.where(DELETED).groupBy(*map(quoted, self.key)).agg(last)
+        return deletes.groupBy(*key).agg(last)
 
     def side(self, rows: DataFrame, own: Mapping[str, DataType], name: str = SIDE_ROWS) -> SideRows:
         """Rows that the table does not show, for its side table; `_why` has the reason."""

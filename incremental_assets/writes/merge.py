@@ -77,7 +77,7 @@ class Merge(WriteStrategy):
                 return _looked_up(frames, None, None, to, changes, lacking)
             changes = others
         latest = latest_of_batch(frames, changes, to)
-        deletes = to.last_deletes(frames.session)
+        deletes = to.last_deletes(frames, changes.rows)
         simple = deletes is None and lacking is None and not changes.deletes
         if simple and (to.replaces_days or _is_empty(to)):
             return _only_inserted(latest, to, changes)

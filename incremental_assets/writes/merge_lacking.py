@@ -54,7 +54,7 @@ def decided(
     there = _rows_there(frames, to, keys)
     if there is not None:
         every = every.unionByName(there, allowMissingColumns=True)
-    deletes = to.last_deletes(frames.session)
+    deletes = to.last_deletes(frames, keys)
     if deletes is not None:
         deletes = deletes.join(keys, list(to.key), "left_semi")
         every = every.unionByName(_as_changes(deletes, to), allowMissingColumns=True)

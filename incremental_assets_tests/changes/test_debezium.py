@@ -17,6 +17,8 @@ from incremental_assets_tests.changes.debezium_messages import (
     ALONE,
     ANNE,
     CREATE,
+    DELETE,
+    KEY,
     MESSAGES,
     MONGODB,
     NOT_KNOWN,
@@ -56,6 +58,7 @@ OTHERS: Mapping[str, Any] = {
     "there": event("u", before=A, after={**A, "id": 2}),
     "back": event("u", before=B, after={**B, "id": 1}),
 }
+MYSQL_AT = 1465581029100_000
 BROKEN = '{"op": "c", "after"'
 Found = Mapping[str, list[dict[str, Any]]]
 
@@ -207,23 +210,54 @@ def test_a_log_without_a_key_is_refused(spark: SparkSession) -> None:
 
 
 def test_a_row_alone_is_an_upsert_at_the_time_that_it_names(spark: SparkSession) -> None:
-    payloads = {
-        "a row": ALONE,
-        "an event": {"op": "d", "before": ALONE, "after": None, "ts_ms": 1714550400000},
-        "no time": {"id": 1, "seen": "soon"},
-        "a row with a field of the envelope": ALONE | {"op": "?"},
+    at, later = 1714550400000_000, "2024-05-01T11:00:00Z"
+    rewritten = {"id": 2, "seen": ALONE["seen"]}
+    parts = {"op": "x", "before": "b", "after": {"a": 1}, "source": "web", "payload": {"a": 1}}
+    payloads: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "a row": (ALONE, ("upsert", None, at)),
+        "an event": (
+            {"op": "d", "before": ALONE, "after": None, "ts_ms": at // 1000},
+            ("delete", None, at),
+        ),
+        "no time": ({"id": 1, "seen": "soon"}, (None, "no_envelope", None)),
+        **{
+            f"a row with a column {name}": (ALONE | {name: value}, ("upsert", None, at))
+            for name, value in parts.items()
+        },
+        "a row with columns key and value": (
+            ALONE | {"key": "theme", "value": "dark"},
+            ("upsert", None, at),
+        ),
+        "a row with columns key and value, which is null": (
+            ALONE | {"key": "theme", "value": None},
+            ("upsert", None, at),
+        ),
+        "a message": ({"key": KEY, "value": DELETE, "seen": later}, ("delete", None, MYSQL_AT)),
+        "a message as text": (
+            {"payload": json.dumps({"schema": {}, "payload": DELETE}), "seen": later},
+            ("delete", None, MYSQL_AT),
+        ),
+        "a tombstone": (
+            {"key": KEY, "value": None, "offset": 7, "seen": later},
+            ("ignore", None, None),
+        ),
+        "a flattened row": (rewritten | {"__op": "u"}, ("upsert", None, at)),
+        "a flattened delete": (rewritten | {"__deleted": "true"}, ("delete", None, at)),
+        "a flattened row with a time of its own": (
+            rewritten | {"__op": "u", "__ts_ms": 5},
+            ("upsert", None, 5000),
+        ),
     }
 
-    rows = read(frame(spark, payloads), "id", time="seen")
+    messages = {name: message for name, (message, _) in payloads.items()}
+    rows = read(frame(spark, messages), "id", time="seen")
 
     assert {
         name: (row["_operation"], row["_reason"], row["changed"]) for name, (row,) in rows.items()
-    } == {
-        "a row": ("upsert", None, 1714550400000_000),
-        "an event": ("delete", None, 1714550400000_000),
-        "no time": (None, "no_envelope", None),
-        "a row with a field of the envelope": (None, "no_envelope", None),
-    }
+    } == {name: found for name, (_, found) in payloads.items()}
+    (row,), (delete,) = rows["a flattened row"], rows["a flattened delete"]
+    assert (row["_position_kind"], row["_order"]) == ("time", delete["_order"])
+    assert row["_within"] < delete["_within"]  # which has the time of the row that it deletes
 
 
 def test_an_event_changed_when_its_source_says_else_when_it_was_seen(found: Found) -> None:

@@ -28,7 +28,9 @@ def postgres(op: str, lsn: int, commit: int | None, snapshot: str = "false") -> 
 
 
 def mysql(op: str, file: str, pos: Any, row: int = 0, **source: Any) -> dict[str, Any]:
-    return {"op": op, "source": {"file": file, "pos": pos, "row": row, "gtid": None, **source}}
+    transaction = {"transaction": source.pop("transaction")} if "transaction" in source else {}
+    source |= {"file": file, "pos": pos, "row": row, "gtid": None}
+    return {"op": op, "source": source, **transaction}
 
 
 def change_table(op: str, commit: str, change: str | None, serial: Any = None) -> dict[str, Any]:
@@ -38,6 +40,11 @@ def change_table(op: str, commit: str, change: str | None, serial: Any = None) -
 
 def oracle(op: str, commit_scn: str | None, scn: str, **more: Any) -> dict[str, Any]:
     return {"op": op, "source": {"commit_scn": commit_scn, "scn": scn, "ssn": 0}, **more}
+
+
+def redo(rs_id: str | None, ssn: int = 0) -> dict[str, Any]:
+    source = {"commit_scn": "2122185", "scn": "2122184", "rs_id": rs_id, "ssn": ssn}
+    return {"op": "u", "source": source}
 
 
 def mongodb(op: str, ts_ms: int, ord_: int, **more: Any) -> dict[str, Any]:
@@ -91,6 +98,16 @@ LOGS: dict[str, tuple[PositionKind, list[dict[str, Any]]]] = {
             mysql("d", "db-1.log.1000000", 4294967295),
         ],
     ),
+    "MySQL, in a compressed transaction": (
+        "binlog",
+        # One event of the log, in which each event's rows are counted from 0.
+        [
+            mysql("c", "mysql-bin.000003", 484, 0, **nth(1)),
+            mysql("u", "mysql-bin.000003", 484, 7, **nth(8)),
+            mysql("u", "mysql-bin.000003", 484, 0, **nth(9)),
+            mysql("u", "mysql-bin.000003", 484, 1, **nth(10)),
+        ],
+    ),
     "SQL Server": (
         "commit_lsn",
         [
@@ -139,6 +156,22 @@ LOGS: dict[str, tuple[PositionKind, list[dict[str, Any]]]] = {
             oracle("u", "2122185", "2122184", **nth("10")),
             oracle("u", "2122190", "2122181"),
         ],
+    ),
+    "Oracle, by its redo records": (
+        "scn",
+        [
+            redo(" 0x000001.00000009.0010 "),
+            redo("0x000001.00000010.0010"),
+            redo("0x000001.00000010.00A0", ssn=0),
+            redo("000001.00000010.00a0", ssn=1),
+            redo("0x000001.00000010.00a0", ssn=1000),
+            redo("000001.0000001f.0000"),
+            redo("0x000001.ffffffff.ffff", ssn=98),
+        ],
+    ),
+    "Oracle, by the row in a record that is not named so": (
+        "scn",
+        [redo("?", ssn=1), redo(None, ssn=2)],
     ),
     "MongoDB": (
         "oplog",
@@ -288,6 +321,12 @@ def test_the_same_event_has_the_same_position_whenever_it_is_sent(rows: list[Any
     first, again, _ = rows[-len(FURTHER) :]
 
     assert (first["_order"], first["_within"]) == (again["_order"], again["_within"])
+
+
+def test_a_row_of_the_binary_log_has_the_number_that_older_tables_hold(rows: list[Any]) -> None:
+    of_mysql = [row for row in rows if row["_position_kind"] == "binlog"]
+
+    assert of_mysql[2]["_within"] == Decimal("1" + "0" * 18 + "9" + "0" * 17 + "1")
 
 
 def test_numbers_too_long_for_their_position_count_as_missing(rows: list[Any]) -> None:

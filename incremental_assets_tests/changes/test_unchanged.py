@@ -46,6 +46,8 @@ def test_a_placeholder_is_known_in_each_form_and_only_where_nothing_else_has_the
         "text": DEBEZIUM,
         "bytes": BYTES,
         "texts": [DEBEZIUM],
+        "many_bytes": [BYTES],
+        "decimals": [base64.b64encode(bytes([byte])).decode() for byte in NUMBERS],
         "numbers": NUMBERS,
         "uuids": [NAMED],
         "map": {DEBEZIUM: DEBEZIUM},
@@ -54,7 +56,10 @@ def test_a_placeholder_is_known_in_each_form_and_only_where_nothing_else_has_the
         "two": [DEBEZIUM, DEBEZIUM],
         "nothing": None,
     }
-    marked = ["bytes", "map", "map_text", "numbers", "text", "texts", "uuids"]
+    marked = [
+        *("bytes", "decimals", "many_bytes", "map", "map_text", "numbers", "text", "texts"),
+        "uuids",
+    ]
     rest = {name: value for name, value in after.items() if name not in marked}
     before = {"id": 1, "a": "was", "b": DEBEZIUM, "d": None}
     flat = {"id": 1, "a": DEBEZIUM, "__op": "u", "__lsn": 3}

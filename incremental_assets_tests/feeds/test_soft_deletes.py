@@ -186,12 +186,12 @@ def test_loaders_delete_what_is_marked(spark: SparkSession, tmp_path: Path) -> N
     log = tmp_path / "log"
     log.mkdir()
     events = [
-        {"id": 1, "at": 1, "gone": 0},
-        {"id": 2, "at": 1, "gone": "0"},
-        {"id": 1, "at": 2, "gone": 1},
+        {"id": 1, "qty": 5, "at": 1, "gone": 0},
+        {"id": 2, "qty": 7, "at": 1, "gone": "0"},
+        {"id": 3, "qty": 9, "at": 1, "gone": 0},
+        {"id": 1, "qty": 5, "at": 2, "gone": 1},
     ]
-    (log / "1.json").write_text("".join(json.dumps(event) + "\n" for event in events))
-    CDCLoader(spark).process_cdc(
+    flat = CDCLoader(spark).target(
         log,
         tmp_path / "flat",
         tmp_path / "marks",
@@ -200,6 +200,14 @@ def test_loaders_delete_what_is_marked(spark: SparkSession, tmp_path: Path) -> N
         sequence_column="at",
         deleted_column="gone",
     )
+    # What a marked row holds besides its key and its position does not matter.
+    further = [
+        {"id": 3, "qty": "n/a", "at": 2, "gone": 1},
+        {"id": 2, "qty": 7, "at": "n/a", "gone": 1},
+    ]
+    for name, lines, quarantined in (("1.json", events, 0), ("2.json", further, 1)):
+        (log / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert flat.load().records_quarantined == quarantined
     assert pl.read_delta(str(tmp_path / "flat")).select("id", "at", "gone").rows() == [(2, 1, "0")]
 
     with pytest.raises(DefinitionError, match="brings deletes, so it needs"):

@@ -76,7 +76,8 @@ def test_the_last_message_of_a_key_is_its_row_and_one_without_a_value_ends_it(
             plain("{cut", "05 13", json.dumps("g")),
             row("h", "05 13", name="H", price="dear"),
             row("i", "05 13", name="I"),
-            row("i", "05 14", name="I", __deleted="true"),  # as Debezium rewrites a delete
+            # As Debezium rewrites a delete, of a row that was too large for the log.
+            row("i", "05 14", name=DEBEZIUM, __deleted="true"),
             row("j", "05 13", name="J"),
             row("j", "05 14", name=DEBEZIUM, price=3),
             row("k", "05 13", name="K", schema="x", payload=None),  # two columns of a row

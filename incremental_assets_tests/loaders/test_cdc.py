@@ -224,6 +224,26 @@ def test_rules_on_values_do_not_judge_deletes_and_truncates(place: Place) -> Non
     assert live(place) == [(3, "Cid")]
 
 
+def test_a_delete_needs_its_key_and_position_whatever_its_other_values_are(place: Place) -> None:
+    def land(*rows: tuple[Any, Any, str, int]) -> LoadResult:
+        names = ("id", "qty", "operation", "sequence_num")
+        place.land_lines([dict(zip(names, row, strict=True)) for row in rows])
+        return process(place)
+
+    land((4, 9, "INSERT", 1), (1, 5, "INSERT", 3), (2, 7, "INSERT", 4), (3, 8, "INSERT", 5))
+    second = land(
+        (None, "n/a", "TRUNCATE", 2),
+        (1, "", "DELETE", 6),
+        (2, "n/a", "update_preimage", 7),
+        (3, "n/a", "UPDATE", 8),
+        ("x", "n/a", "DELETE", 9),
+    )
+
+    assert (second.records_deleted, second.records_quarantined) == (2, 2)
+    assert place.rows("id", "qty") == [(2, 7), (3, 8)]
+    assert place.quarantined() == [["id_unreadable"], ["qty_unreadable"]]
+
+
 @pytest.mark.parametrize("missing", ["operation", "sequence_num", "id"])
 def test_a_log_without_a_column_is_refused_by_its_name(place: Place, missing: str) -> None:
     rows = [{k: v for k, v in e.items() if k != missing} for e in events((1, "Ann", "INSERT", 1))]

@@ -56,11 +56,13 @@ def test_a_bad_event_is_quarantined_once_and_what_only_looks_like_it_is_applied(
 
 @thorough("changes/test_debezium.py, loaders/test_debezium_log.py: each kind of message")
 def test_debezium_events_without_a_row_or_a_position_hide_no_others(place: Place) -> None:
-    ann, bob = {"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}
+    ann, bob = {"id": 1, "name": "Ann", "age": 30}, {"id": 2, "name": "Bob", "age": 40}
+    di = {"id": 4, "name": "Di", "age": 50}
     first = debezium(
         place,
         envelope("c", 10, None, ann),
         envelope("c", 11, None, bob),
+        envelope("c", 12, None, di),
         envelope("u", 20, None, None),  # no row: all its columns are null, as a truncate's are
         envelope("d", None, bob, None),  # no position
     )
@@ -72,11 +74,14 @@ def test_debezium_events_without_a_row_or_a_position_hide_no_others(place: Place
         envelope("t", 22, None, None),
         envelope("c", 23, None, cy),
         envelope("c", 24, None, bob),
-        envelope("d", 30, bob, None),
+        envelope("c", 25, None, di),
+        # The image before a change names the row, whatever else it holds.
+        envelope("d", 30, {**bob, "age": "n/a"}, None),
+        envelope("u", 31, {**di, "age": "n/a"}, {**di, "id": 5}),
         envelope("u", 41, None, None),
     )
 
-    assert live(place) == [(3, "Cy")]
+    assert live(place) == [(3, "Cy"), (5, "Di")]
     assert place.quarantined() == [["log_position_missing"], ["no_row"], ["no_row"]]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 from random import Random
 
+import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -69,3 +71,24 @@ def test_the_latest_changes_and_the_conflicts_of_a_large_batch_are_those_of_a_sm
 
     assert latest(LARGE_BATCH) == latest(0)
     assert len(latest(0)) > len({key for key, *_ in drawn})
+
+
+@pytest.mark.parametrize(("large", "found"), [(0, {1: 5}), (2**20, {1: 5, 2: 3, 3: 9})])
+def test_the_deletes_of_other_keys_are_left_out_of_a_large_side_table(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    large: int,
+    found: dict[int, int],
+) -> None:
+    monkeypatch.setattr(lookup, "LARGE_BYTES", large)
+    rows = [(1, 4, True), (1, 5, True), (2, 3, True), (3, 9, True), (4, 1, False)]
+    schema = ["id", "_order", "_deleted"]
+    pl.DataFrame(rows, schema=schema, orient="row").write_delta(tmp_path / "_beside")
+    to = Destination("t", str(tmp_path), 1, ("id",), ("_order", "_hash"))
+    batch = spark.createDataFrame([(1,), (1,), (4,), (None,)], "id long")
+
+    deletes = to.last_deletes(Frames.over(spark), batch)
+
+    assert deletes is not None
+    assert {row["id"]: row["_marker"]["_order"] for row in deletes.collect()} == found
