@@ -1,5 +1,6 @@
 """Everything that is new or stale as a job: in the UI what `incremental-assets run` does."""
 
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -78,7 +79,9 @@ def _loaded(
                 continue
             try:
                 result = lakehouse.load(table, list(due.days), run_id)
-            except IncrementalAssetsError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are loaded
+                if not isinstance(error, IncrementalAssetsError):
+                    lakehouse.log(f"{table.name}: {traceback.format_exc()}")
                 errors.append((table, error))
                 failed.add(table.name)
                 continue

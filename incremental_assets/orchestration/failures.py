@@ -38,15 +38,17 @@ def failure_of(error: IncrementalAssetsError) -> dg.Failure:
     return failure(str(error), error_in_brief(error))
 
 
-def error_in_brief(error: IncrementalAssetsError) -> str:
+def error_in_brief(error: Exception) -> str:
     """What an alert may contain of an error: what its kind means."""
     kind = type(error)
     meaning = (kind.__doc__ or "").partition("\n")[0]
     return f"{kind.__name__}: {meaning}".strip()
 
 
-def error_of(table: Table, error: IncrementalAssetsError) -> str:
+def error_of(table: Table, error: Exception) -> str:
     """The message of an error, which names the table that it is about."""
+    if not isinstance(error, IncrementalAssetsError):
+        return f"{table.name}: {type(error).__name__}: {error}. The run's log has the traceback."
     return str(error) if table.name in str(error) else f"{table.name}: {error}"
 
 

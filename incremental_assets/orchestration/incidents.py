@@ -10,7 +10,6 @@ from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, batch_or_moment, named, parse_day, parse_days
-from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
@@ -38,7 +37,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 # A table that could not be loaded, and why.
-TableError: TypeAlias = tuple[Table, IncrementalAssetsError]
+TableError: TypeAlias = tuple[Table, Exception]
 _TABLE = "A table, such as silver/sales."
 DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
 _REASON = "The reason; the ledger records it."

@@ -162,14 +162,20 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
         folder.mkdir(parents=True)
         (folder / "a.jsonl").write_text("{}\n")
 
-    def no_spark() -> SparkSession:
-        raise SparkUnavailableError("no Java")
+    errors: list[Exception] = [KeyError("colour"), SparkUnavailableError("no Java")]
+    logged: list[str] = []
 
-    lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW)
+    def no_spark() -> SparkSession:
+        raise errors.pop(0)
+
+    lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW, logged.append)
     context = SimpleNamespace(instance=instance, run_id="a run")
     step = JobStep(context, DueConfig(), lakehouse, ALONE)  # type: ignore[arg-type]
 
     with pytest.raises(dg.Failure) as failed:
         list(LOAD_DUE.run(step))
 
-    assert failed.value.description == "bronze/events: no Java bronze/users: no Java"
+    assert failed.value.description == (
+        "bronze/events: KeyError: 'colour'. The run's log has the traceback. bronze/users: no Java"
+    )
+    assert any("Traceback" in line and "KeyError: 'colour'" in line for line in logged)
