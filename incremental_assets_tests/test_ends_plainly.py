@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -10,7 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from incremental_assets.cli import main
 from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.settings import PREFIX, Settings
@@ -106,6 +109,18 @@ def test_help_that_cannot_be_written_is_reported() -> None:
 
         message = "Error: cannot write the output: No space left on device\n"
         assert (done.returncode, done.stderr) == (1, message)
+
+
+def test_a_full_disk_is_not_called_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/lake/_marker")
+
+    monkeypatch.setattr("incremental_assets.cli.batches.ledger_view", full)
+
+    done = CliRunner().invoke(main, ["batches"])
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: /lake/_marker cannot be written: No space left on device")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, ORDER, is_reserved
-from incremental_assets.delta.delta_log import FENCE, find_commit
+from incremental_assets.delta.delta_log import FENCE, find_commit, transaction
 from incremental_assets.delta.delta_table import (
     add_columns,
     ensure_table,
@@ -42,6 +42,7 @@ QUARANTINED = "quarantined"
 SHOWN, IN_SCOPE = "_shown", "_in_scope"
 _ROWS, _GOOD_ROWS = "_of_rows", "_of_good_rows"
 _NOW, _WAS = "_of_now", "_of_before"
+_CHANGES_COLUMNS = ((BATCH, "long"), (CHANGE, "string"))
 
 
 def changes_of(session: SparkSession, snapshot: str, key: Sequence[str], batch: int) -> DataFrame:
@@ -59,10 +60,14 @@ def changes_of(session: SparkSession, snapshot: str, key: Sequence[str], batch: 
 def previous_snapshot(
     session: SparkSession, snapshot: str, own: Mapping[str, DataType], ignore: Sequence[str]
 ) -> DataFrame | None:
-    """The snapshot before, with `_shown` by today's version of the hash."""
-    if open_table(snapshot) is None:
+    """The snapshot before, with `_shown` by today's version of the hash; None without rows.
+
+    Without a file it may lack columns: it was created to fence a load that died.
+    """
+    stored = open_table(snapshot)
+    if stored is None or not stored.file_uris():
         return None
-    table = plain_files(snapshot, version_of(snapshot))
+    table = plain_files(snapshot, stored.version())
     rows = read_files(session, table, table.files)
     there = {f.name: f.dataType for f in rows.schema.fields if not is_reserved(f.name)}
     missing = [name for name in own if name not in there]
@@ -107,8 +112,7 @@ def keep_snapshot(
     """
     number = F.lit(batch).cast("long").alias(BATCH)
     found = changed.select(number, *map(quoted, (*own, CHANGE)))
-    columns = [(BATCH, "long"), (CHANGE, "string")]
-    put_side_rows(found, _changes_table(snapshot), _changes_of(name), batch, columns)
+    put_side_rows(found, _changes_table(snapshot), _changes_of(name), batch, _CHANGES_COLUMNS)
     fields = [field_of(changed.schema[n]) for n in (*own, HASH)]
     every = [(BATCH, "long"), *((field["name"], field["type"]) for field in fields)]
     ensure_table(snapshot, f"snapshot of {name}", every, ())
@@ -124,13 +128,18 @@ def keep_snapshot(
 
 
 def restore_snapshot(snapshot: str, name: str, batch: int) -> None:
-    """Put the snapshot back to what it was before an abandoned batch."""
+    """Put the snapshot back to what it was before an abandoned batch.
+
+    Its writer may still be alive, so its number is fenced, also where it is the first one.
+    """
     if not snapshot:
         return
-    abandon_side_rows(_changes_table(snapshot), _changes_of(name), batch)
-    if open_table(snapshot) is None:
-        return
+    changes = _changes_table(snapshot)
+    abandon_side_rows(changes, _changes_of(name), batch, columns=_CHANGES_COLUMNS)
+    ensure_table(snapshot, f"snapshot of {name}", [(BATCH, "long")], ())
     fence_side_table(snapshot, name, batch)
+    if transaction(snapshot, name) > batch:  # another run has settled it, and a later one loaded
+        return
     commit = find_commit(snapshot, name, batch)
     if commit is None or commit.note.get(FENCE):
         return

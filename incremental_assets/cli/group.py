@@ -9,6 +9,7 @@ import errno
 import importlib
 import pkgutil
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -65,10 +66,12 @@ class _Group(click.Group):
         except click.ClickException as error:
             bad("Error:", _in_a_line(error))
             sys.exit(error.exit_code)
-        except OSError as error:  # of a help text: what a command prints has its own error
+        except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            bad("Error:", str(not_written(error)))
+            # Of a help text, or of a file: what a command prints has its own error.
+            of_help = any(f.name == "echo" for f in traceback.extract_tb(error.__traceback__))
+            bad("Error:", str(not_written(error)) if of_help else _disk_full(error))
             sys.exit(FAILED)
         except click.Abort:  # a question was answered with no
             if was_interrupted():
@@ -93,6 +96,12 @@ class _Group(click.Group):
 
 def _modules() -> list[str]:
     return [module.name for module in pkgutil.iter_modules(sys.modules[_PACKAGE].__path__)]
+
+
+def _disk_full(error: OSError) -> str:
+    return (
+        f"{error.filename or 'A file'} cannot be written: {error.strerror}. Make room, and repeat."
+    )
 
 
 def _in_a_line(error: click.ClickException) -> str:

@@ -83,15 +83,21 @@ def put_fence(path: str, app_id: str, number: int) -> bool:
     """Commit nothing but the transaction number, so that a late writer of it must fail.
 
     False if somebody else committed first: read the log again, it may have been that writer.
+    Raises LakeError if it cannot be written.
     """
-    table = DeltaTable(path)
-    if (table.transaction_version(app_id) or 0) >= number:
-        return False
     try:
+        table = DeltaTable(path)
+        if (table.transaction_version(app_id) or 0) >= number:
+            return False
         note = json.dumps({"batch": number, FENCE: True})
         commit_files(table, [], note=note, transaction=(app_id, number), hooks=NO_HOOKS)
     except CommitFailedError:
         return False
+    except (DeltaError, OSError) as error:
+        raise LakeError(
+            f"{path} cannot be written: {error}. Batch {number}, which an earlier run left "
+            "unfinished, stays so; make room, or make the table writable, and run again."
+        ) from error
     return True
 
 

@@ -68,7 +68,8 @@ def merge(
     one is let in, but an earlier version did. Raises LakeError for a table whose files cannot
     simply be rewritten.
     """
-    table = plain_files(path, version_of(path))
+    version = version_of(path)
+    table = plain_files(path, version)
     scope = [file for file in table.files if keep(file)]
     if TO_DELETE not in incoming.columns:
         incoming = incoming.withColumn(TO_DELETE, F.lit(False))
@@ -113,6 +114,7 @@ def merge(
         _by_day(row for row in counts if not row[TO_DELETE] and row[FILE] is not None),
         sum(row["count"] for row in counts if row[TO_DELETE]),
         tuple(file.path for file in scope),
+        version,
     )
     return write, conflicts
 

@@ -93,15 +93,22 @@ def put_side_rows(
 
 
 def abandon_side_rows(
-    path: str, name: str, batch: int, own: Mapping[str, str] | None = None
+    path: str,
+    name: str,
+    batch: int,
+    own: Mapping[str, str] | None = None,
+    columns: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Drop the rows of an abandoned batch.
 
     `own` are columns, with values, that separate its rows from those of other loads with the same
-    batch number. Its writer may still be alive, so its number is fenced here, too, before the drop.
+    batch number. Its writer may still be alive, so its number is fenced here, too, before the drop:
+    with `columns` also in a table that is not there yet, and that the writer would create.
     """
     if open_table(path) is None:
-        return
+        if not columns:
+            return
+        ensure_table(path, name, columns, ())
     fence_side_table(path, name, batch)
     staged = f"{folder_of(name, batch)}-"
 

@@ -21,10 +21,18 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.delta.delta_table import active_paths
-from incremental_assets.delta_log_files import log_files
+from incremental_assets.delta_log_files import DELTA_LOG, log_files
 from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
-from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file
+from incremental_assets.storage import (
+    StoredFile,
+    files_below,
+    names_in,
+    open_file,
+    prune,
+    remove,
+    write_file,
+)
 
 # A load stages its files before it publishes them; loads in progress are considered, too.
 STAGED_BEFORE = timedelta(days=1)
@@ -51,11 +59,16 @@ def unreferenced(path: str, since: datetime) -> list[StoredFile]:
             f"{path}: its log does not show which files are needed ({error}). None was removed; "
             "check whether its log was cut by hand."
         ) from error
-    return [
-        file
-        for file in found
-        if 0 < file.modified < youngest and _is_data(file.path) and _data(file.path) not in needed
-    ]
+    return _without_tables_below(
+        path,
+        [
+            file
+            for file in found
+            if 0 < file.modified < youngest
+            and _is_data(file.path)
+            and _data(file.path) not in needed
+        ],
+    )
 
 
 def version_at(path: str, moment: datetime) -> int:
@@ -104,9 +117,17 @@ def announce_removal(path: str, version: int) -> None:
     """Note that files of versions before this one are about to be removed.
 
     This comes before running loads are listed: so a load is either found there, or reads this.
+    Raises LakeError.
     """
-    if version > first_complete_version(path):
-        write_file(f"{path}/{_MARKER}", json.dumps({"version": version}).encode())
+    try:
+        if version > first_complete_version(path):
+            write_file(f"{path}/{_MARKER}", json.dumps({"version": version}).encode())
+    except OSError as error:
+        raise LakeError(
+            f"{path}/{_MARKER} cannot be written ({error.strerror or error}), and without it "
+            "readers would not know which files are gone. No file was removed; make a little "
+            "room, or make the folder writable, and run again."
+        ) from error
 
 
 def without_needed(
@@ -123,6 +144,17 @@ def without_needed(
 def _listed(path: str) -> list[StoredFile]:
     # A load that goes on moves what it writes.
     return retried(lambda: files_below(path, skip=_is_hidden), on=FileNotFoundError, tries=_TRIES)
+
+
+def _without_tables_below(path: str, files: Sequence[StoredFile]) -> list[StoredFile]:
+    """The files that are not in another Delta table, which somebody put below this one."""
+    folders = {
+        "/".join(parts[:depth])
+        for parts in {tuple(file.path.split("/")[:-1]) for file in files}
+        for depth in range(1, len(parts) + 1)
+    }
+    tables = tuple(f"{each}/" for each in folders if names_in(f"{path}/{each}/{DELTA_LOG}"))
+    return [file for file in files if not file.path.startswith(tables)]
 
 
 def _is_hidden(name: str) -> bool:

@@ -161,7 +161,9 @@ def _changed_keys(
 
 def _days_after(session: SparkSession, batch: Batch, write: StagedWrite) -> DataFrame:
     """What the batch's days hold once the merge is published."""
-    table = plain_files(batch.path, version_of(batch.path))
+    # The version of the merge: OPTIMIZE may have replaced the files since.
+    version = version_of(batch.path) if write.version is None else write.version
+    table = plain_files(batch.path, version)
     untouched = [f for f in table.files if f.path in write.scope and f.path not in write.replaced]
     staged = read_staged(session, write.staged, ("dt",))
     if not untouched:

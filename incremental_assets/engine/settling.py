@@ -12,12 +12,19 @@ from datetime import date
 from typing import Any
 
 from incremental_assets.delta.columns import TABLE
-from incremental_assets.delta.delta_log import Commit, find_commit, last_transaction, put_fence
+from incremental_assets.delta.delta_log import (
+    Commit,
+    find_commit,
+    last_transaction,
+    put_fence,
+    transaction,
+)
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.quarantine import Quarantine
 from incremental_assets.delta.side_table import (
     CONFLICTS,
+    SIDE_COLUMNS,
     SIDE_ROWS,
     abandon_side_rows,
     cleanup,
@@ -28,6 +35,7 @@ from incremental_assets.delta.stage import discard_batch
 from incremental_assets.engine.batch import BatchKind, quarantine_of
 from incremental_assets.engine.outdated import outcomes_of, outdated_rows
 from incremental_assets.engine.target import TargetTable
+from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
@@ -60,6 +68,11 @@ class Settling(ABC):
     def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         """The outcome of a batch that was published, from its commit."""
 
+    @property
+    @abstractmethod
+    def has_side_table(self) -> bool:
+        """Whether a batch may write to a side table."""
+
     def roll_back(self, batch: int) -> None:
         """Take back what a fenced batch wrote, other than to the side table and staged files."""
         self.quarantine.abandon(batch, self.log)
@@ -86,15 +99,27 @@ class Settling(ABC):
     def fence(self, batch: int) -> bool:
         """Make the batch impossible; False if its writer committed first."""
         if open_table(self.path) is not None and not put_fence(self.path, self.name, batch):
+            self._require_in_log(batch)
             return False
         self._abandon(batch)
         return True
 
+    def _require_in_log(self, batch: int) -> None:
+        """Raise LedgerError if the table has had a batch whose commit is not in its log."""
+        had = transaction(self.path, self.name) >= batch
+        if had and find_commit(self.path, self.name, batch) is None:
+            raise LedgerError(
+                f"{self.name}: batch {batch} has no outcome in the ledger, and its commit is no "
+                f"longer in the log of {self.path}: the log was cut, or the ledger is older. "
+                f"Nothing was loaded. {self.remedy}"
+            )
+
     def _abandon(self, batch: int) -> None:
         self.roll_back(batch)
+        side, own = side_table_of(self.path), {TABLE: self.name}
+        columns = SIDE_COLUMNS if self.has_side_table else ()
         for app in (SIDE_ROWS, CONFLICTS):
-            side, own = side_table_of(self.path), {TABLE: self.name}
-            abandon_side_rows(side, f"{app} {self.name}", batch, own)
+            abandon_side_rows(side, f"{app} {self.name}", batch, own, columns)
         with cleanup(f"{self.name}: files that batch {batch} had staged", self.log):
             if open_table(self.path) is not None:
                 discard_batch(self.path, self.name, batch)
@@ -124,6 +149,10 @@ class TableSettling(Settling):
             f"`incremental-assets ledger rebuild {self.table.name}` rebuilds the ledger from "
             f"what the table's log has. {A_MISSING_TABLE}"
         )
+
+    @property
+    def has_side_table(self) -> bool:
+        return self.table.is_typed and self.table.write.by_key
 
     def log_state(self) -> LogState:
         return log_state_of(self.settings, self.table)
@@ -167,6 +196,10 @@ class TargetSettling(Settling):
             f"{restore}; or load with another watermark_path: everything is then read again, and "
             "merged where there is a primary_key (without one, name start_from)."
         )
+
+    @property
+    def has_side_table(self) -> bool:
+        return self.target.write.by_key
 
     def log_state(self) -> LogState:
         """The state of the log; a target that the ledger does not know is loaded further."""

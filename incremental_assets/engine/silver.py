@@ -98,8 +98,8 @@ def fit_columns(session: SparkSession, batch: Batch, rows: DataFrame) -> list[st
     """Widen the columns of the table, and of its side table, to the types of the rows."""
     own = [field for field in rows.schema.fields if not field.name.startswith("_")]
     notes = widen(session, batch.path, batch.table.name, own)
-    if notes:
-        widen(session, side_table_of(batch.path), batch.table.name, own)
+    # Always: a load may have died between the two.
+    widen(session, side_table_of(batch.path), batch.table.name, own)
     return notes
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.delta.delta_table import ensure_table, version_of
 from incremental_assets.delta.publish import publish
-from incremental_assets.delta.side_table import cleanup
+from incremental_assets.delta.side_table import cleanup, last_number
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.table_key import (
     is_same_key,
@@ -22,7 +22,7 @@ from incremental_assets.delta.table_key import (
     recorded_key,
 )
 from incremental_assets.delta.transaction import Transaction
-from incremental_assets.engine.batch import Batch, BatchKind, Outcome
+from incremental_assets.engine.batch import Batch, BatchKind, Outcome, quarantine_of
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.engine.load import REPAIR, Steps
 from incremental_assets.engine.lookups import affected_days, looked_up_versions
@@ -42,6 +42,7 @@ from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.settle import record
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work, file_entries
+from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.settings import Settings, user_name
 from incremental_assets.sources.json_documents import broken_document
 from incremental_assets.spark.failure import what_failed
@@ -113,9 +114,18 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         return batch_frames(self._lake.spark, size, jars, path=self._path)
 
     def claim(self) -> None:
-        """Fix the windows and the upstreams' versions, and write the next number to the ledger."""
+        """Fix the windows and the upstreams' versions, and write the next number to the ledger.
+
+        Raises LedgerError if the ledger and an upstream are inconsistent: what it lacks would count
+        as read.
+        """
         lake, table = self._lake, self.table
         now, who, token = lake.now(), user_name(), new_token()
+        # A ledger that was lost knows nothing of a table that has only its quarantine.
+        last = self._after or last_number(
+            self._path, quarantine_of(lake.settings, table).path, table.name
+        )
+        number = last + 1
         planned = lake.ledger.view()
         claimed: list[Entry] = []
 
@@ -129,7 +139,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             claimed[:] = [
                 Entry(
                     table=table.name,
-                    batch=self._after + 1,
+                    batch=number,
                     day=day,
                     state="claimed",
                     kind=self._work.kind,
@@ -153,13 +163,14 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             for read in table.upstreams
             if planned.table(read.table.name).high
         }
+        require_all_consistent(lake.ledger, lake.settings, [r.table for r in table.upstreams])
         view = lake.ledger.transact(decide)
         # After the claim: a load that commits what is not in these sees the claim, and records
         # what it changed for this table's days (`affected_days`).
         versions |= looked_up_versions(table, lake.settings.lake)
         self._batch = Batch(
             table,
-            self._after + 1,
+            number,
             self._work,
             claimed,
             view,

@@ -8,30 +8,36 @@ costs a read.
 from __future__ import annotations
 
 import contextlib
+import re
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.errors import LedgerError
-from incremental_assets.ledger.compaction import HOOKS, ONCE, compact
+from incremental_assets.ledger.compaction import ONCE, compact
 from incremental_assets.ledger.day_index import DayIndex, index_at, write_index
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerSnapshot
 from incremental_assets.locations import local_path
+from incremental_assets.storage import remove
 
 COMPACT_AT_FILES = 50
 # A larger file is left alone: compaction costs what came since, and a file is read in a few ms.
 SMALL_BYTES = 256 * 1024
+# A file may be written and not yet committed; the clock of its writer may be another one.
+KEPT_HOURS = 24
 _CHECKPOINT_EVERY = 10
+# As delta-rs and `compaction` name them; Spark puts a dot before the c.
+_OWN_FILE = re.compile(r"table=[^/]*/part-\d{5}-[0-9a-f-]{36}-c000\.\w+\.parquet")
 
 
 def configuration(path: str) -> dict[str, str]:
     """The table properties of a ledger.
 
-    A ledger's old versions are never read, so its log and the files that compaction has
-    replaced are dropped early: on a local disk, where a long log makes every opening slow, after
-    minutes. A writer that decided on an older version than that decides again (see `Ledger`);
-    a reader lists and reads the log within milliseconds. In an object store, where the
-    listing starts at the last checkpoint and clocks may differ, it is a day.
+    A ledger's old versions are never read, so its log is dropped early: on a local disk, where a
+    long log makes every opening slow, after minutes. A writer that decided on an older version
+    than that decides again (see `Ledger`); a reader lists and reads the log within milliseconds.
+    In an object store, where the listing starts at the last checkpoint and clocks may differ, it
+    is a day. Data files stay for a day everywhere.
     """
     local = local_path(path) is not None
     return {
@@ -64,9 +70,18 @@ def compact_if_due(
         table = DeltaTable(snapshot.root)
         _configure(snapshot.root, table)
         table.cleanup_metadata()
-        # All that is not in the log and older than the retention, not only what the log still
-        # calls removed: a checkpoint forgets that.
-        table.vacuum(dry_run=False, full=True, post_commithook_properties=HOOKS)
+        _remove_old_files(snapshot.root, table)
+
+
+def _remove_old_files(root: str, table: DeltaTable) -> None:
+    """Remove the ledger's own files that are not in its log, and nothing else below its path.
+
+    With `full` the list has all files that are not in the log, not only what the log still calls
+    removed (a checkpoint forgets that): also those of tables and sources that lie there.
+    """
+    for path in table.vacuum(dry_run=True, full=True, retention_hours=KEPT_HOURS):
+        if _OWN_FILE.fullmatch(path):
+            remove(f"{root}/{path}")
 
 
 def _configure(path: str, table: DeltaTable) -> None:

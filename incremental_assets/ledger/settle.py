@@ -56,6 +56,9 @@ def settle(
             if not table_log.fence(batch):
                 continue
             outcome = [replace(c, state="abandoned", recorded_at=now, files=()) for c in claims]
+        # Published when it is known to be: what was judged since the claim did not read it. A held
+        # day was judged soon after its claim.
+        outcome = [replace(e, recorded_at=now) if e.state == "committed" else e for e in outcome]
         state = outcome[0].state
         log(f"{table}: batch {batch}, which an earlier run left unfinished, is {state}")
         _written(ledger, table, outcome)  # if not, another process has settled it

@@ -50,7 +50,7 @@ class MaintainedTable:
     `days` are those whose files were compacted (a table without days has none), `skipped` what was
     left for another time and why. `files` and `bytes` are those of the newest version, before and
     after; `removed` counts files and `freed` their bytes. `checkpoint` is the version of a new
-    one. `failed` is why the rest was not done.
+    one. `failed` is which steps were not done, and why.
     """
 
     name: str

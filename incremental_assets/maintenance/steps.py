@@ -100,9 +100,13 @@ class _Maintenance:
     log: Callable[[str], None] = field(repr=False)
 
     def maintain(self, target: LakeDeltaTable) -> MaintainedTable | None:
-        """Do the steps for a Delta table; what fails ends them. None where there is no table."""
+        """Do the steps for a Delta table, also after one that fails. None where there is no table.
+
+        On a full disk a compaction fails, and VACUUM makes room.
+        """
         started = time.monotonic()
         result = MaintainedTable(target.name)
+        failed: dict[str, None] = {}
         steps: dict[
             MaintenanceStep, Callable[[LakeDeltaTable, MaintainedTable], MaintainedTable]
         ] = {
@@ -117,15 +121,18 @@ class _Maintenance:
                 return None
             files, size, version = before
             result = MaintainedTable(target.name, files, files, size, size, version, version)
-            for name, step in steps.items():
-                if name in self.options.steps:
+            for step in (each for name, each in steps.items() if name in self.options.steps):
+                try:
                     result = step(target, result)
+                except IncrementalAssetsError as error:
+                    failed[str(error)] = None
             if not self.options.dry_run:
                 files, size, version = files_bytes_version(target.path) or before
                 result = replace(result, files_after=files, bytes_after=size, version_after=version)
         except IncrementalAssetsError as error:
-            result = replace(result, failed=f"{target.name}: {error}")
-        return replace(result, seconds=round(time.monotonic() - started, 3))
+            failed[str(error)] = None
+        why = f"{target.name}: {' '.join(failed)}" if failed else ""
+        return replace(result, failed=why, seconds=round(time.monotonic() - started, 3))
 
     def _clean_quarantine(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         """Remove rows that do not count or have expired; a failure is noted, and the rows stay."""

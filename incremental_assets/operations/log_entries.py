@@ -133,12 +133,11 @@ def _before(
             day = own = file.partition["dt"]
         if day is not None and own is not None:
             touched.setdefault(day, Counter())[own] += file.rows or 0
-    version, now = DeltaTable(path).version(), datetime.now(UTC)
+    now = datetime.now(UTC)  # the version of the last of these batches is not known
     return [
         replace(
             rebuild_entry(table, batch, day, "committed", now, why),
             touched=tuple(Touched(own, number) for own, number in sorted(rows.items())),
-            target_version=version,
         )
         for day, rows in touched.items()
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 
 from incremental_assets.days import DayRange, named, utc_today
@@ -34,7 +34,7 @@ def restate(
         if table.name in chosen:
             yield lakehouse.restate(table, _loaded(table, days, lakehouse), why.strip(), run_id)
             continue
-        redone = days_made_stale(table, before, lakehouse)
+        redone = days_made_stale(table, lambda name: before.table(name).last_batch, lakehouse)
         if redone:
             lakehouse.log(f"{table.name}: stale by the restatement: {named(redone)}")
             yield lakehouse.load(table, redone, run_id)
@@ -78,14 +78,14 @@ def _loaded(table: Table, days: Sequence[date], lakehouse: Lakehouse) -> Sequenc
     return loaded
 
 
-def days_made_stale(table: Table, before: LedgerView, lakehouse: Lakehouse) -> list[date]:
-    """The days of a table that were made stale by what was published since `before` alone."""
+def days_made_stale(table: Table, last: Callable[[str], int], lakehouse: Lakehouse) -> list[date]:
+    """The days of a table that were made stale by batches after the `last` of each upstream."""
     now = lakehouse.ledger.view()
     start, today = lakehouse.settings.start_date, utc_today(lakehouse.now())
     stale = stale_days(table, now, start, today)
     changed: set[date] = set()
     for read in table.upstreams:
-        low, upstream = before.table(read.table.name).last_batch, now.table(read.table.name)
+        low, upstream = last(read.table.name), now.table(read.table.name)
         for day in stale:
             new = (
                 upstream.looked_up_changes(day, low)

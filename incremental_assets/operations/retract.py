@@ -56,7 +56,8 @@ def retract(
     """Remove the rows of the files from bronze, then load the days that this made stale.
 
     The files are named as in `retractions_of`. Yields a result as soon as its table is done,
-    upstreams first. A file that was retracted before changes nothing. Raises DefinitionError
+    upstreams first. A file that was retracted before changes nothing in bronze: what is built on
+    it is loaded if that was interrupted. Raises DefinitionError
     without a reason, and as `retractions_of` and `Lakehouse.retract` do.
     """
     if not why.strip():
@@ -71,16 +72,52 @@ def retract(
         for each in chosen.values()
         for table in with_downstream(each.table, lakehouse.tables)
     }
-    for table in (t for t in lakehouse.tables if t.name in below):
+    ordered = [table for table in lakehouse.tables if table.name in below]
+    last = _last_before(ordered, chosen, before)
+    for table in ordered:
         own = chosen.get(table.name)
         if own is not None:
             days = sorted(own.paths)
             yield lakehouse.retract(table, days, own.files, why.strip(), run_id)
             continue
-        stale = days_made_stale(table, before, lakehouse)
+        stale = days_made_stale(
+            table, lambda name: last.get(name, before.table(name).last_batch), lakehouse
+        )
         if stale:
             lakehouse.log(f"{table.name}: stale by the retraction: {named(stale)}")
             yield lakehouse.load(table, stale, run_id)
+
+
+def _last_before(
+    tables: Sequence[Table], chosen: Mapping[str, Retraction], view: LedgerView
+) -> Mapping[str, int]:
+    """The last batch of each table before the files left it; of most, the last one there is.
+
+    An interrupted retraction has removed them from bronze, and perhaps from some tables below.
+    `tables` are upstreams first.
+    """
+    found: dict[str, int] = {}
+    for table in tables:
+        history = view.table(table.name)
+        entries = (*history.committed, *history.unsettled)
+        own = chosen.get(table.name)
+        if own is not None:
+            left = {
+                file.path: entry.batch
+                for entry in entries
+                if entry.kind == "retract"
+                for file in entry.files
+                if file.path in own.files
+            }
+            after = set(left.values())
+        else:
+            after = {
+                entry.batch
+                for entry in entries
+                if any(w.high > found[w.upstream] for w in entry.windows if w.upstream in found)
+            }
+        found[table.name] = min(after, default=history.last_batch + 1) - 1
+    return found
 
 
 def retractions_of(

@@ -128,9 +128,10 @@ class LakeRebuild(Rebuild):
                 continue
             to = f"{scratch.settings.lake}/{name}"
             clone(f"{lake}/{name}", self._versions[name], to, rows=name not in empty)
-            # A repaired file needs no restatement where nothing was read yet.
+            # A repaired file needs no restatement where nothing was read yet. The clone has
+            # versions of its own, and none of the batches' commits.
             entries += [
-                replace(entry, kind="advance", files=())
+                replace(entry, kind="advance", files=(), target_version=None)
                 for entry in self._asked.view.table(name).committed
                 if entry.kind != "rewind"
             ]

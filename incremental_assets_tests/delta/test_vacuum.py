@@ -130,7 +130,15 @@ def test_a_file_that_a_load_moves_while_files_are_listed_is_no_error(
 
 def test_what_is_no_data_file_of_the_table_is_never_touched(root: Path) -> None:
     table = Table(root, 1)
-    others = ("_beside/part-0.parquet", "deletion_vector_1.bin", "notes.txt", "_delta_log/x.json")
+    others = (
+        "_beside/part-0.parquet",
+        "deletion_vector_1.bin",
+        "notes.txt",
+        "_delta_log/x.json",
+        "copies/of_another/_delta_log/00000000000000000000.json",
+        "copies/of_another/part-0.parquet",
+        "copies/of_another/dt=2017-01-05/part-0.parquet",
+    )
     for name in others:
         table.leave(name, 900)
     table.leave(f".{table.files[0]}.crc", 900)

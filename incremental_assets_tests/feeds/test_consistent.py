@@ -129,6 +129,27 @@ def test_a_table_that_lacks_what_the_ledger_says_is_reported_and_not_started_aga
         assert Path(found.path(name)).exists() == (break_it is older)
 
 
+def test_what_an_upstream_lacks_is_not_taken_for_read(lake: Lakes) -> None:
+    found = shop(lake)
+    found.load(DAYS[2], BRONZE)
+    shutil.copytree(found.path(BRONZE), found.path("_whole"))
+    older(found, BRONZE)
+    before = entries(found, SILVER)
+
+    with pytest.raises(LedgerError) as told:
+        found.load(DAYS[2], SILVER)
+
+    assert f"{BRONZE} holds no batch after 1, and the ledger records that batch 3" in str(
+        told.value
+    )
+    assert f"incremental-assets ledger rebuild {BRONZE}" in str(told.value)
+    assert entries(found, SILVER) == before
+    shutil.rmtree(found.path(BRONZE))
+    shutil.move(found.path("_whole"), found.path(BRONZE))
+    found.load(DAYS[2], SILVER)
+    assert days_in(found) == list(DAYS)
+
+
 def test_what_changes_a_table_next_to_its_batches_is_no_reason_to_refuse(lake: Lakes) -> None:
     found = shop(lake)
     path = found.path(SILVER)

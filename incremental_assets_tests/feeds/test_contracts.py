@@ -9,9 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
+from incremental_assets.delta.widen import widen
 from incremental_assets.engine import batch
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import DayResult
@@ -21,6 +23,7 @@ from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import fail, quarantined_share
 from incremental_assets.quality.types import Decimal, FieldType, Instant, Integer, Text
 from incremental_assets.table import SameDay, Table
+from incremental_assets.testing import Killed
 from incremental_assets.writes import Merge, ReplaceDay
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -227,7 +230,7 @@ def test_declared_types_that_grew_widen_their_columns(lake: Lakes) -> None:
     ],
 )
 def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
-    lake: Lakes, name: str, rows: list[Any]
+    lake: Lakes, name: str, rows: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def users(kind: FieldType) -> tuple[Table, ...]:
         bronze, *silvers = logs.both_ways(ChangeLog())
@@ -242,9 +245,24 @@ def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
     grown = shop.with_tables(*users(Integer(wide=True)))
     more = [event("INSERT", 5, 3_000_000_000, name="C"), event("UPDATE", 3, 2, name="late")]
     grown.land("users", DAY, "2.jsonl", [*more, event("DELETE", 6, 1)])
+    with monkeypatch.context() as dying, pytest.raises(Killed):
+        dying.setattr("incremental_assets.engine.silver.widen", _dies_at_the_second())
+        grown.load(DAY)
     grown.load(DAY)
 
     assert grown.rows(name, "id", "name") == rows
+
+
+def _dies_at_the_second() -> Any:
+    widened: list[str] = []
+
+    def one(session: SparkSession, path: str, *how: Any) -> list[str]:
+        if widened:
+            raise Killed
+        widened.append(path)
+        return widen(session, path, *how)
+
+    return one
 
 
 def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(lake: Lakes) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from incremental_assets.delta.delta_log import find_commit, transaction
 from incremental_assets.errors import LedgerError
+from incremental_assets.operations.log_entries import entries_from_log
 from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
@@ -19,6 +22,7 @@ from incremental_assets_tests.feeds.test_consistent import BRONZE, LEDGER, SILVE
 from incremental_assets_tests.feeds.test_interrupted import orders, products, users, whole
 from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.plan.ledgers import SALES, jan
 from incremental_assets_tests.thorough import thorough
 
 DAYS = "2017-01-05...2017-01-08"
@@ -215,3 +219,25 @@ def test_a_ledger_that_cannot_be_read_is_rebuilt_for_all_tables_only(lake: Lakes
     shop = shop.with_tables(*shop.tables.values())
     shop.load("2017-01-05")
     assert of_trains(shop) == before
+
+
+def test_of_what_was_cut_from_a_log_no_version_is_known(tmp_path: Path) -> None:
+    path = str(tmp_path / SALES.name)
+    for batch in (1, 2, 3):
+        write_deltalake(
+            path,
+            pl.DataFrame({"_batch": [batch], "dt": [jan(batch)]}),
+            mode="append",
+            partition_by=["dt"],
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": json.dumps({"days": {str(jan(batch)): {}}})},
+                app_transactions=[Transaction(SALES.name, batch)],
+            ),
+        )
+    DeltaTable(path).create_checkpoint()
+    for version in (0, 1):
+        (Path(path) / "_delta_log" / f"{version:020d}.json").unlink()
+
+    entries = entries_from_log(path, SALES, 3, [], "a lost ledger")
+
+    assert {(e.batch, e.target_version) for e in entries} == {(2, None), (3, 2)}

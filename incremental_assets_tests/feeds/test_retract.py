@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError, SourceError
-from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.ledger.entry import Entry, FileEntry, Touched
 from incremental_assets.operations.retract import retract, retractions_of, rows_to_retract
 from incremental_assets.plan.retract import gone_below
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 from incremental_assets.testing import kill_after_each_write
 from incremental_assets.verifying import verify
 from incremental_assets.writes import SCD2
@@ -25,6 +31,7 @@ from incremental_assets_tests.feeds.test_accept import RULES, THE_DAY
 from incremental_assets_tests.feeds.test_rebuild_ledger import LEDGER, rebuilt
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake, states
+from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, did, jan
 from incremental_assets_tests.thorough import thorough
 
 FIRST, BEFORE, AFTER, LAST = "2017-01-03", "2017-01-04", "2017-01-06", "2017-01-07"
@@ -262,3 +269,58 @@ def test_a_file_is_named_by_any_path_that_leads_to_it_and_a_reason_is_needed(
     assert [found(name)[0].files for name in names] == [{WRONG}] * 3
     with pytest.raises(DefinitionError, match="needs a reason"):
         retracted(shop, WRONG, why=" ")
+
+
+class Recorded(Lakehouse):
+    """A lakehouse that records which days of tables it is to load; only retractions are settled."""
+
+    loaded: dict[str, list[int]]
+
+    def load(self, table: Table, days: Sequence[date], run_id: str = "") -> TableLoadResult:
+        self.loaded[table.name] = [day.day for day in days]
+        return TableLoadResult(table.name, {}, 0.0)
+
+    def retract(self, table: Table, *_: Any) -> TableLoadResult:
+        claims = self.ledger.tail(table.name).unsettled
+        done = [
+            replace(claim, state="committed", touched=(Touched(jan(5), 1),)) for claim in claims
+        ]
+        self.ledger.transact_on(table.name, lambda _: done)
+        return TableLoadResult(table.name, {}, 0.0)
+
+
+RETRACTED = did(EVENTS, 2, 5, touched=[5], kind="retract", mode="rebuild")
+READ_AGAIN = did(SALES, 2, 5, touched=[5], kind="restate", mode="rebuild", read={EVENTS.name: 2})
+
+
+@pytest.mark.parametrize(
+    ("since", "loaded"),
+    [
+        pytest.param([replace(RETRACTED, state="claimed")], {SALES.name: [5]}, id="published"),
+        pytest.param([RETRACTED], {SALES.name: [5]}, id="recorded in bronze"),
+        pytest.param([RETRACTED, READ_AGAIN], {MART.name: [5]}, id="read by silver"),
+    ],
+)
+def test_a_retraction_that_was_interrupted_loads_the_rest_when_it_is_repeated(
+    settings: Settings, since: list[Entry], loaded: dict[str, list[int]]
+) -> None:
+    def no_spark() -> SparkSession:
+        raise AssertionError
+
+    now = datetime(2017, 1, 31, tzinfo=UTC)
+    wrong = "events/2017-01-05/wrong.jsonl"
+    file = FileEntry(wrong, 1, "tag", "")
+    lakehouse = Recorded(settings, [EVENTS, SALES, MART], no_spark, lambda: now)
+    lakehouse.loaded = {}
+    before = [
+        did(EVENTS, 1, 5, touched=[5]),
+        did(SALES, 1, 5, touched=[5], read={EVENTS.name: 1}),
+        did(MART, 1, 5, touched=[5], read={SALES.name: 1}),
+    ]
+    for entry in (*before, *since):
+        own = replace(entry, files=(file,) if entry.table == EVENTS.name else ())
+        lakehouse.ledger.transact_on(own.table, lambda _, own=own: [own])  # type: ignore[misc]
+
+    list(retract(lakehouse, [wrong], "a test file"))
+
+    assert lakehouse.loaded == loaded

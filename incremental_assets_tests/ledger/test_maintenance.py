@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
+import uuid
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -39,6 +42,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
         }
 
     monkeypatch.setattr("incremental_assets.ledger.ledger.configuration", at_once)
+    monkeypatch.setattr(f"{MAINTENANCE}.KEPT_HOURS", 0)
 
 
 @pytest.fixture
@@ -205,16 +209,40 @@ def test_what_is_new_stays_for_whoever_still_reads_it(ledger: Ledger, soon: int)
     assert numbers(Ledger(ledger.path)) == list(range(1, soon + 1))
 
 
-def test_a_file_that_is_written_but_not_yet_committed_is_not_swept_away(
-    ledger: Ledger, soon: int
-) -> None:
+def written(path: Path, hours_ago: float) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    os.utime(path, (time.time() - 3600 * hours_ago,) * 2)
+    return path
+
+
+def test_only_old_files_of_the_ledger_itself_are_removed(ledger: Ledger, soon: int) -> None:
     claim(ledger)
-    (partition,) = Path(ledger.path).glob("table=*")
-    uncommitted = partition / "part-00000-of-another-writer.parquet"
-    uncommitted.write_bytes(b"")
+    claim(ledger, "a target %")
+    root = Path(ledger.path)
+    name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+    killed = [written(folder / name, hours_ago=25) for folder in root.glob("table=*")]
+    (folder, *_) = root.glob("table=*")
+    # Of another writer, which has not committed yet; its clock may be behind.
+    uncommitted = written(folder / name.replace("00000", "00001"), hours_ago=23)
+    others = [
+        written(root / path, hours_ago=2000)
+        for path in (
+            "orders.csv",
+            "source/2017-01-01/orders.parquet",
+            f"target/{name}",
+            f"target/table=1/{name}",
+            "target/_delta_log/00000000000000000000.json",
+            "table=1/part-00000-1d5f6a42-8b86-4f6e-a3b1-1f1d2e3c4b5a.c000.snappy.parquet",
+            f"table=1/day=2/{name}",
+        )
+    ]
 
     for _ in range(soon):
         claim(ledger)
 
-    assert uncommitted.exists()
     assert files(ledger) < soon
+    assert len(killed) == 2
+    assert not any(file.exists() for file in killed)
+    assert uncommitted.exists()
+    assert [file for file in others if not file.exists()] == []

@@ -47,13 +47,15 @@ class Known:
 
 @dataclass
 class Published(Known):
-    """A table that has the batch's commit."""
+    """A table that has the batch's commit; `others` is what became of its later days."""
 
+    others: State = "committed"
     asked: list[int] = field(default_factory=list)
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         self.asked.append(claims[0].batch)
-        return [replace(c, state="committed", rows_read=5) for c in claims]
+        first, *others = [replace(c, state="committed", rows_read=5) for c in claims]
+        return [first, *(replace(other, state=self.others) for other in others)]
 
     def fence(self, batch: int) -> bool:
         raise AssertionError("a published batch must not be fenced")
@@ -131,6 +133,20 @@ def test_a_published_batch_is_settled_and_then_left_alone(
     ]
     assert table.asked == [1]
     assert logged == ["silver/sales: batch 1, which an earlier run left unfinished, is committed"]
+
+
+def test_a_settled_batch_is_published_when_it_is_settled_and_was_judged_when_it_was_claimed(
+    ledger: Ledger, logged: list[str]
+) -> None:
+    ledger.transact(lambda _: [claim(1), claim(2)])
+
+    settle(ledger, SALES, Published(others="held"), NOW, logged.append)
+
+    outcomes = ledger.view().table(SALES).outcomes
+    assert [(e.state, e.recorded_at) for e in outcomes] == [
+        ("committed", NOW),
+        ("held", CLAIMED_AT),
+    ]
 
 
 def test_a_batch_that_was_never_written_is_fenced_and_then_abandoned(

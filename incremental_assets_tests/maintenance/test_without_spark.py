@@ -92,6 +92,33 @@ def test_files_that_were_replaced_go_when_the_retention_is_over_and_not_before(
     assert keep(lake, later=timedelta(days=9))[SALES.name].removed == 0
 
 
+def full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_on_a_full_disk_a_step_that_fails_keeps_no_files_from_being_removed(
+    lake: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise LakeError("no checkpoint can be written (No space left on device). Run again.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("incremental_assets.maintenance.steps.keep_log_short", no_room)
+        broken.setattr("incremental_assets.delta.vacuum.write_file", full)
+        fuller = keep(lake, later=timedelta(days=9))[SALES.name]
+    with monkeypatch.context() as broken:
+        broken.setattr("incremental_assets.maintenance.steps.keep_log_short", no_room)
+        kept = keep(lake, later=timedelta(days=9))[SALES.name]
+
+    assert fuller.removed == 0
+    assert fuller.failed.startswith("silver/sales: no checkpoint can be written")
+    assert "_whole_from.json cannot be written (No space left on device)" in fuller.failed
+    assert kept.removed == 2
+    assert kept.failed == (
+        "silver/sales: no checkpoint can be written (No space left on device). Run again."
+    )
+
+
 def test_a_longer_retention_is_kept(lake: Settings) -> None:
     lake = lake.replace(vacuum_days=20)
 

@@ -176,7 +176,7 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
 
     def no_spark() -> SparkSession:
         starts.append("Java")
-        raise SparkUnavailableError("no Java")
+        raise KeyError("colour") if len(starts) % 2 else SparkUnavailableError("no Java")
 
     log: list[str] = []
     lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW, log.append)
@@ -186,6 +186,9 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
     with pytest.raises(dg.Failure) as failed:
         list(LOAD_DUE.run(step))
 
-    assert failed.value.description == "bronze/events: no Java bronze/users: no Java"
+    assert failed.value.description == (
+        "bronze/events: KeyError: 'colour'. The log has the traceback. bronze/users: no Java"
+    )
     assert len(starts) == 2 * 3  # both days, then each by itself
+    assert any("Traceback" in line and "KeyError: 'colour'" in line for line in log)
     assert any(line.startswith("stock cannot be listed") for line in log)

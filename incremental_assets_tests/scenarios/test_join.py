@@ -115,7 +115,8 @@ def changed(
 ) -> tuple[World, dict[str, TableLoadResult], dict[str, set[str]]]:
     """What a load of the mart did, and the files before it.
 
-    Another run loads a sale between its plan and its claim, and a row of the 6th is lost.
+    Another run loads a sale between its plan and its claim, a row of the 6th is lost, and another
+    engine optimizes the 2nd between its merge and its gate.
     """
     before = loaded.day_files(MART)
     land_changes(loaded)
@@ -128,7 +129,7 @@ def changed(
         claim(steps)
 
     monkeypatch.setattr(TableSteps, "claim", claim_late)
-    monkeypatch.setattr("incremental_assets.engine.joined._days_after", _without("2017-01-06"))
+    monkeypatch.setattr("incremental_assets.engine.joined._days_after", _disturbed(loaded))
     return loaded, loaded.load(ALL, MART), before
 
 
@@ -154,10 +155,15 @@ def test_what_is_late_corrected_or_of_another_user_version_is_joined_alone(
     assert "now" not in found
 
 
-def _without(day: str) -> Any:
+def _disturbed(world: World) -> Any:
     from incremental_assets.engine.joined import _days_after
 
-    return lambda *args: _days_after(*args).where(f"dt != DATE'{day}'")
+    def after(*args: Any) -> Any:
+        of_the_2nd = [("dt", "=", "2017-01-02")]
+        DeltaTable(world.path(MART)).optimize.z_order(["order_id"], partition_filters=of_the_2nd)
+        return _days_after(*args).where("dt != DATE'2017-01-06'")
+
+    return after
 
 
 @thorough("feeds/test_keys.py: an upstream whose old files are gone")
