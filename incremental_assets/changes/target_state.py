@@ -235,6 +235,6 @@ class TargetState:
             return rows
         position = F.struct(ORDER, WITHIN)
         last = deletes.where(near & F.col(DELETED)).groupBy(*key)
-        rows = rows.join(last.agg(F.max(position).alias("_gone")), list(self.key), "left")
-        lost = (ordered | unordered) & (position <= F.col("_gone"))
-        return rows.where(F.col("_gone").isNull() | ~lost).drop("_gone")
+        rows = rows.join(last.agg(F.max(position).alias("_marker")), list(self.key), "left")
+        lost = (ordered | unordered) & (position <= F.col("_marker"))
+        return rows.where(F.col("_marker").isNull() | ~lost).drop("_marker")
