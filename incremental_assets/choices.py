@@ -27,6 +27,18 @@ def no_such(what: str, word: object, known: Sequence[str]) -> str:
     return f"There is no {what} {word!r}{meant}"
 
 
+def require_column(what: str, value: object) -> None:
+    """Raise DefinitionError for what is not the name of a column."""
+    if not isinstance(value, str) or not value:
+        raise DefinitionError(f"{what} is {value!r}; expected the name of a column.")
+
+
+def require_function(what: str, value: object) -> None:
+    """Raise DefinitionError for what is neither a function nor None."""
+    if value is not None and not callable(value):
+        raise DefinitionError(f"{what} is {value!r}; expected a function, or None.")
+
+
 def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
     """Raise DefinitionError for a value that is none of the choices."""
     if value not in choices:

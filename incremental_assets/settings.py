@@ -19,6 +19,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -186,6 +187,13 @@ class Settings(BaseSettings):
     sensor_seconds: Whole = _whole(30, "seconds", 1, 86_400)
     tables_at_once: Whole = _whole(0, "tables", 0, 1000)
 
+    def __init__(self, **values: Any) -> None:
+        """Raises SettingsError for a setting that is not there, or a value that it cannot have."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingsError(" ".join(map(_told, error.errors()))) from None
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read every setting once; an empty variable is the same as none.
@@ -201,7 +209,7 @@ class Settings(BaseSettings):
         # Under no other spelling: pydantic would take `incremental_assets_lake` as well.
         source.env_vars = {name.lower(): env[name] for name in _variables() if env.get(name)}
         values = source()
-        return _checked(values if "cache" in values else values | {"cache": default_cache(env)})
+        return cls(**(values if "cache" in values else values | {"cache": default_cache(env)}))
 
     @classmethod
     def settings_customise_sources(
@@ -215,10 +223,7 @@ class Settings(BaseSettings):
 
         Raises SettingsError for a setting that is not there, or a value that it cannot have.
         """
-        unknown = sorted(changes.keys() - Settings.model_fields.keys())
-        if unknown:
-            raise SettingsError(no_such("setting", unknown[0], list(Settings.model_fields)))
-        return _checked({**dict(self), **changes})
+        return Settings(**{**dict(self), **changes})
 
     @model_validator(mode="after")
     def _ends_after_it_starts(self) -> Settings:
@@ -233,14 +238,6 @@ class Settings(BaseSettings):
     def allowed_lateness(self) -> timedelta:
         """How long after its business day a fact may land."""
         return timedelta(days=self.lateness_days)
-
-
-def _checked(values: Mapping[str, Any]) -> Settings:
-    try:
-        return Settings(**values)
-    except ValidationError as error:
-        messages = (_message(str(e["loc"][0]), e["input"]) for e in error.errors())
-        raise SettingsError(" ".join(messages)) from None
 
 
 def default_cache(environment: Mapping[str, str], *, of_checkout: bool = _IS_CHECKOUT) -> Path:
@@ -293,8 +290,11 @@ def _after(variable: str) -> str:
     return variable.upper().removeprefix(PREFIX)
 
 
-def _message(name: str, value: object) -> str:
-    field = Settings.model_fields[name]
+def _told(error: ErrorDetails) -> str:
+    name, value = str(error["loc"][0]), error["input"]
+    field = Settings.model_fields.get(name)
+    if field is None:
+        return no_such("setting", name, list(Settings.model_fields))
     shown = field.repr or not str(value).strip()
     held = repr(value) if shown else "wrong (not shown here, for it may hold a token)"
     return f"{_variable(name)} is {held}; expected {field.description or 'text in UTF-8'}."

@@ -128,7 +128,7 @@ class Table:
     code_version: str = "1"
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise DefinitionError(
                 f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
             )

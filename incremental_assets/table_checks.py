@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,17 @@ from incremental_assets.changes.files import Files
 from incremental_assets.choices import did_you_mean
 from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.expressions import unknown_columns
 from incremental_assets.quality.gate import structural_rules
-from incremental_assets.quality.rule import DayRule
+from incremental_assets.quality.rule import DayRule, Rule
 from incremental_assets.quality.types import FieldType, Integer, Text
 from incremental_assets.writes import (
     SCD2,
     Merge,
     RecomputeKeys,
     ReplaceDay,
+    WriteStrategy,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +37,19 @@ _OWNER = re.compile(r"team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
 
 
 def check_kinds(table: Table) -> None:
-    """Raise DefinitionError for a tuple that lacks its comma, and days that are no timedelta."""
+    """Raise DefinitionError for a value that is of another kind than the table expects."""
+    name, schema, rules = table.name, table.schema, table.rules
+    expected = (
+        ("reads", isinstance(table.reads, tuple), "a tuple: (Stored(…),)"),
+        ("write", isinstance(table.write, WriteStrategy), "a write strategy, such as Merge()"),
+        ("changes", isinstance(table.changes, Detector), "a change detector, such as Files()"),
+        ("schema", schema is None or isinstance(schema, Contract), "a Contract(id=Text(), …)"),
+        ("rules", _are_rules(rules), "a tuple of rules, such as (not_null('id'),)"),
+        ("transform", table.transform is None or callable(table.transform), "a function"),
+    )
+    for field, is_good, kind in expected:
+        if not is_good:
+            raise DefinitionError(f"{name}: {field} is {getattr(table, field)!r}; expected {kind}.")
     for name, columns in (("key", table.key), ("version_by", table.version_by)):
         if isinstance(columns, str):
             raise DefinitionError(
@@ -47,6 +61,10 @@ def check_kinds(table: Table) -> None:
             f"{table.name}: allowed_lateness is {late!r}; expected a timedelta, such as "
             "timedelta(days=7), 'default' for the setting, or None: for ever."
         )
+
+
+def _are_rules(rules: object) -> bool:
+    return isinstance(rules, Sequence) and all(isinstance(rule, Rule) for rule in rules)
 
 
 def check_table(table: Table) -> None:

@@ -47,6 +47,7 @@ from incremental_assets.changes.watermark import (
     instant_at,
     number,
 )
+from incremental_assets.choices import require_function
 from incremental_assets.delta.columns import (
     DELETED,
     HASH,
@@ -120,6 +121,7 @@ class ChangeLog(Detector):
 
     def __post_init__(self) -> None:
         require_unchanged("ChangeLog", self.unchanged, self.no_earlier)
+        require_function("ChangeLog: watermark", self.watermark)
         folded_words(self.operations)
         if not self.deleted:
             return

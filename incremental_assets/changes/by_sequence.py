@@ -39,7 +39,7 @@ from incremental_assets.changes.watermark import (
     furthest,
     number,
 )
-from incremental_assets.choices import require_choice
+from incremental_assets.choices import require_choice, require_column, require_function
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
@@ -76,6 +76,8 @@ class Sequence(Cursor):
     watermark: Advance | None = None
 
     def __post_init__(self) -> None:
+        require_column("The column of a Sequence", self.column)
+        require_function(f"Sequence({self.column!r}): watermark", self.watermark)
         require_choice(f"Sequence({self.column!r}): nulls", self.nulls, NULLS)
         require_choice(
             f"Sequence({self.column!r}): on_gap", self.on_gap, ("report", "wait", "fail")
@@ -161,7 +163,7 @@ class Sequence(Cursor):
         again = candidates.where(~F.coalesce(certain, F.lit(False)))
         there = state.last is not None or before.high
         known = state.known_rows(session, None) if there else state.quarantined(session)
-        rest = state.without_superseded(session, unseen(again, known), None)
+        rest = self.without_superseded(request, session, unseen(again, known), None)
         new = self.bounded(candidates.where(certain).unionByName(rest), request)
         rows = frames.cache(request.with_reasons(new, reasons))
         step = next_step(self, progress, rows, ORDER, request.now, request.name)

@@ -50,6 +50,7 @@ from incremental_assets.changes.watermark import (
     furthest,
     instant,
 )
+from incremental_assets.choices import require_function
 from incremental_assets.delta.columns import DELETED, HASH
 from incremental_assets.errors import DefinitionError, SnapshotError
 from incremental_assets.frames import Frames, quoted
@@ -106,11 +107,12 @@ class SnapshotDiff(Detector):
                 "another part of the table would be deleted with its old one; leave them out of "
                 "ignore."
             )
-        if not 0 <= self.max_deleted_share <= 1:
+        share: object = self.max_deleted_share
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
             raise DefinitionError(
-                "SnapshotDiff: max_deleted_share is a share from 0 to 1, not "
-                f"{self.max_deleted_share}."
+                f"SnapshotDiff: max_deleted_share is a share from 0 to 1, not {share!r}."
             )
+        require_function("SnapshotDiff: watermark", self.watermark)
 
     @property
     def positioned_by(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from typing import Any, ClassVar, Literal
 
@@ -35,7 +35,7 @@ from incremental_assets.changes.watermark import (
     instant,
     instant_at,
 )
-from incremental_assets.choices import require_choice
+from incremental_assets.choices import require_choice, require_column, require_function
 from incremental_assets.days import ONE_DAY, named
 from incremental_assets.delta.columns import DELETED, HASH, ORDER, WITHIN
 from incremental_assets.errors import DefinitionError
@@ -79,6 +79,10 @@ class Timestamp(Cursor):
 
     def __post_init__(self) -> None:
         this = f"Timestamp({self.column!r})"
+        require_column("The column of a Timestamp", self.column)
+        if self.deleted:
+            require_column(f"{this}: deleted", self.deleted)
+        require_function(f"{this}: watermark", self.watermark)
         require_choice(f"{this}: nulls", self.nulls, NULLS)
         require_choice(f"{this}: future", self.future, ("quarantine", "include"))
         if not all(isinstance(s, timedelta) for s in (self.lookback, self.max_clock_skew)):
@@ -186,7 +190,7 @@ class Timestamp(Cursor):
 
     def has_come(self, state: Mapping[str, Any], now: datetime | None) -> bool:
         first = instant(state.get("ahead") or "")
-        return first is not None and (now is None or first <= now + self.max_clock_skew)
+        return first is not None and (now is None or first <= self._latest(now))
 
     def within(self, days: SourceDays, step: SequenceStep | None) -> Column:
         """The rows of each day at or above its watermark."""
@@ -205,12 +209,19 @@ class Timestamp(Cursor):
             return None
         return None if None in lows else min(low for low in lows if low is not None)
 
+    def _latest(self, now: datetime) -> datetime:
+        """Rows beyond it are ahead of the clock; a skew of `timedelta.max` allows every instant."""
+        try:
+            return now + self.max_clock_skew
+        except OverflowError:
+            return datetime.max.replace(tzinfo=UTC)
+
     def is_ahead(self, cursor: Column, now: datetime) -> Column:
-        return F.coalesce(cursor > F.lit(now + self.max_clock_skew), F.lit(False))
+        return F.coalesce(cursor > F.lit(self._latest(now)), F.lit(False))
 
     def ahead_note(self, rows: int, now: datetime) -> str:
         done = "quarantined" if self.future == "quarantine" else "loaded"
-        limit = (now + self.max_clock_skew).isoformat()
+        limit = self._latest(now).isoformat()
         return (
             f"{plurals.counted(rows, 'row')} {done} with a {self.column} beyond {limit}; the "
             "watermark stays below that"
@@ -288,7 +299,7 @@ class Timestamp(Cursor):
         if quarantined and released:
             still_ahead = unseen(new.where(ahead), quarantined)
             new = new.where(~ahead).unionByName(still_ahead)
-        new = self.bounded(state.without_superseded(session, new, low), request)
+        new = self.bounded(self.without_superseded(request, session, new, low), request)
         values = self.counts(F.when(~ahead & is_good(), self.as_number(cursor)))
         values["ahead"] = Value(F.count_if(ahead))
         if self.deleted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.day_reading import SourceDays, is_null
@@ -97,15 +97,30 @@ class Cursor(Detector):
 
     def counts(self, cursor: Column) -> dict[str, Value]:
         """What is counted of the rows: nulls, a value that is no cursor, the ends of the others."""
-        unreadable = F.col("_raw").isNotNull() | F.array_contains("_unreadable", self.column)
         no_cursor, written = F.col(ORDER).isNull(), F.col(quoted(self.column))
         return {
-            "nulls": Value(F.count_if(no_cursor & written.isNull() & ~unreadable)),
+            "nulls": Value(F.count_if(self._is_null())),
             "odd": Value(F.min(F.when(no_cursor, written.cast("string"))), min),
             "readable": Value(F.count_if(~no_cursor)),
             "lowest": Value(F.min(cursor), min),
             "highest": Value(F.max(cursor), max),
         }
+
+    def _is_null(self) -> Column:
+        """Whether the row has no value of the cursor, rather than one that cannot be read."""
+        unreadable = F.col("_raw").isNotNull() | F.array_contains("_unreadable", self.column)
+        return F.col(ORDER).isNull() & F.col(quoted(self.column)).isNull() & ~unreadable
+
+    def without_superseded(
+        self, request: ReadRequest, session: SparkSession, rows: DataFrame, low: datetime | None
+    ) -> DataFrame:
+        """The rows without those that a later one of their key, of an earlier load, has replaced.
+
+        One without a cursor is older than any other of its key, however long ago that one is.
+        """
+        if self.nulls != "include":
+            return request.state.without_superseded(session, rows, low, F.lit(False))
+        return request.state.without_superseded(session, rows, None, self._is_null())
 
     def source_rows(self, request: ReadRequest, frames: Frames) -> DataFrame | None:
         """The rows of the source; None for one without a file, which has no columns, either."""

@@ -82,6 +82,11 @@ def operation_of(column: Column, own: Mapping[str, Operation] = _NO_WORDS) -> Co
 
 def folded_words(own: Mapping[str, Operation]) -> dict[str, Operation]:
     """One feed's own words as they are compared. Raises DefinitionError."""
+    if not isinstance(own, Mapping):
+        raise DefinitionError(
+            f"operations is {own!r}; expected a mapping of words to what each of them means, such "
+            "as {'NEW': 'upsert'}."
+        )
     folded: dict[str, Operation] = {}
     for word, operation in own.items():
         if operation not in OPERATIONS:

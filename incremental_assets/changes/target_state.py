@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from deltalake import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position, state_of
-from incremental_assets.delta.columns import HASH, ORDER, WITHIN, is_reserved
+from incremental_assets.delta.columns import BATCH, DELETED, HASH, ORDER, WITHIN, is_reserved
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.quarantine import OutdatedRows, Quarantine
 from incremental_assets.delta.read import plain_files, read_files
+from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.delta.side_table import side_rows, side_table_of
-from incremental_assets.delta.table_key import is_same_key, recorded_key
+from incremental_assets.delta.table_key import is_same_key, recorded_key, recorded_rows_of_key
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry, FileEntry
@@ -36,7 +38,8 @@ class TargetState:
     `columns` are those of its table, `version` its Delta version (None before the first load).
     `last` is the last committed batch, `moments` the watermarks of all of them, and `files` what
     was read of a change log's files. `filled_by` is the key that the table is filled by, if it
-    is recorded, and `start` the watermark that its first load began above.
+    is recorded, `rows_of_key` what it holds of each, as well, and `start` the watermark that its
+    first load began above.
     """
 
     name: str
@@ -49,6 +52,7 @@ class TargetState:
     moments: tuple[str, ...] = ()
     files: Mapping[str, FileEntry] = field(default_factory=dict)
     filled_by: tuple[str, ...] = ()
+    rows_of_key: str = ""
     start: str = ""
 
     def with_ledger(self, last: Entry | None, history: TableHistory | None) -> TargetState:
@@ -64,13 +68,14 @@ class TargetState:
         """With the table as it is now."""
         table = open_table(self.path)
         if table is None:
-            return replace(self, columns={}, version=None, filled_by=())
+            return replace(self, columns={}, version=None, filled_by=(), rows_of_key="")
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
         return replace(
             self,
             columns={f.name: f.dataType for f in schema.fields},
             version=table.version(),
             filled_by=recorded_key(table),
+            rows_of_key=recorded_rows_of_key(table),
         )
 
     @property
@@ -99,22 +104,31 @@ class TargetState:
         )
 
     def require_same_write(self) -> None:
-        """Raise DefinitionError where SCD2 would be switched on or off."""
-        if self.last is None or not self.columns:
+        """Raise DefinitionError where the target holds other rows of a key than the write keeps."""
+        has = self.rows_of_key or self._unrecorded_rows_of_key()
+        if not has or has == self.write.rows_of_key:
             return
-        if self.write.keeps_versions:
-            if set(self.write.validity) <= set(self.columns):
-                return
-            has, asked = "the latest rows", "with"
-        else:
-            if self.last.mode != HISTORY:
-                return
-            has, asked = "versions", "without"
         raise DefinitionError(
             f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "
-            f"{asked} SCD2(): half of it would be of either kind. Nothing was loaded. Load it as "
-            "before, or load into a target, with watermarks, of its own."
+            f"by {type(self.write).__name__}(), which keeps {self.write.rows_of_key}: half of it "
+            "would be of either kind. Nothing was loaded. Load it as before, or load into a "
+            "target, with watermarks, of its own."
         )
+
+    def _unrecorded_rows_of_key(self) -> str:
+        """What the table holds of each key as its columns and the ledger show it; "" for unknown.
+
+        Older versions, and other programs, do not record it.
+        """
+        if not self.columns:
+            return ""
+        has_versions = set(VALIDITY) <= set(self.columns)
+        if self.write.keeps_versions:
+            is_fit = has_versions or (self.last is None and not DeltaTable(self.path).file_uris())
+            return "" if is_fit else "rows without versions"
+        if self.last is not None:
+            return "versions" if self.last.mode == HISTORY else ""
+        return "versions" if has_versions and BATCH in self.columns else ""
 
     def require_same_marks(self, order: Sequence[str], positioned_by: str) -> None:
         """Raise DefinitionError where a column that marks deleted rows would come or go.
@@ -200,16 +214,27 @@ class TargetState:
         return self.quarantine.count(self.outdated, reason)
 
     def without_superseded(
-        self, session: SparkSession, rows: DataFrame, low: datetime | None
+        self, session: SparkSession, rows: DataFrame, low: datetime | None, unordered: Column
     ) -> DataFrame:
-        """The rows without those that a later one of their key, in the target, has replaced."""
+        """The rows without those that a later row or delete of their key has replaced.
+
+        Those are looked up from a point in the order on. `unordered` selects rows that any other of
+        their key replaces; another row without an order is not yet judged, and stays.
+        """
         if not self.write.keeps_latest or ORDER not in self.columns:
             return rows
-        there = self.read(session)
-        if low is not None:
-            there = there.where(F.col(ORDER) >= F.lit(low))
-        later = there.selectExpr(*map(quoted, self.key), f"{ORDER} AS _later")
-        joined = rows.join(later, list(self.key), "left")
-        return joined.where(f"_later IS NULL OR NOT ({ORDER} IS NULL OR {ORDER} < _later)").drop(
-            "_later"
-        )
+        near = F.lit(True) if low is None else F.col(ORDER) >= F.lit(low)
+        key = [quoted(name) for name in self.key]
+        ordered = F.col(ORDER).isNotNull()
+        later = self.read(session).where(near).selectExpr(*key, f"{ORDER} AS _later")
+        lost = (ordered & (F.col(ORDER) < F.col("_later"))) | unordered
+        rows = rows.join(later, list(self.key), "left")
+        rows = rows.where(F.col("_later").isNull() | ~lost).drop("_later")
+        deletes = self.superseded(session) if WITHIN in self.columns else None
+        if deletes is None:
+            return rows
+        position = F.struct(ORDER, WITHIN)
+        last = deletes.where(near & F.col(DELETED)).groupBy(*key)
+        rows = rows.join(last.agg(F.max(position).alias("_marker")), list(self.key), "left")
+        lost = (ordered | unordered) & (position <= F.col("_marker"))
+        return rows.where(F.col("_marker").isNull() | ~lost).drop("_marker")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +16,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
 
 from incremental_assets.delta.writable import CHANGE_FEED, require_plain_writes
-from incremental_assets.errors import LakeError
+from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.locations import local_path
 
 PROPERTIES = {"delta.enableDeletionVectors": "false", CHANGE_FEED: "false"}
@@ -110,7 +111,7 @@ def ensure_table(
         require_plain_writes(table, path)
         return table
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns]
-    schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+    schema = schema_of(path, fields)
     try:
         local = local_path(path)
         if local is not None:
@@ -135,6 +136,29 @@ def ensure_table(
     return None
 
 
+def schema_of(path: str, fields: Sequence[Mapping[str, Any]]) -> Schema:
+    """Fields of a Delta schema. Raises DefinitionError for a type that the table cannot have."""
+    try:
+        return _parsed(fields)
+    except (DeltaError, ValueError) as error:
+        odd = next((field for field in fields if not _is_known(field)), fields[0])
+        raise DefinitionError(
+            f"{path}: column {odd['name']} is of the type {odd['type']}, which a table of the lake "
+            "cannot have: it is written without Spark. Give the source, or the transform, a plain "
+            "type (CAST(… AS STRING) of text with a collation, or of a time). Nothing was written."
+        ) from error
+
+
+def _parsed(fields: Sequence[Mapping[str, Any]]) -> Schema:
+    return Schema.from_json(json.dumps({"type": "struct", "fields": [*map(dict, fields)]}))
+
+
+def _is_known(field: Mapping[str, Any]) -> bool:
+    with suppress(DeltaError, ValueError):
+        return bool(_parsed([field]))
+    return False
+
+
 def field_of(column: StructField) -> Mapping[str, Any]:
     """A column of Spark's as a field of a Delta schema, nullable."""
     kind = column.dataType.jsonValue()
@@ -148,8 +172,8 @@ def add_columns(path: str, columns: Sequence[Mapping[str, Any]]) -> None:
     new = [dict(field) for field in columns if field["name"].lower() not in have]
     if not new:
         return
+    added = schema_of(path, new)
     try:
-        added = Schema.from_json(json.dumps({"type": "struct", "fields": new}))
         table.alter.add_columns(list(added.fields))
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path} cannot be given columns: {error}") from error

@@ -25,7 +25,7 @@ from incremental_assets.delta.read import (
     plain_files,
     read_files,
 )
-from incremental_assets.delta.stage import Staged, stage
+from incremental_assets.delta.stage import Staged, is_staged, stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.locations import local_path
@@ -101,6 +101,9 @@ def merge(
     counts = [row for row in counts if row[_WINS]]
     touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
     new = decided.where(f"{_WINS} AND NOT {TO_DELETE}").drop(*helpers, *_DECIDING)
+    if not all(is_staged(file.path) for file in touched):
+        # Another program may have written a key twice, and an incoming row has met each of them.
+        new = new.dropDuplicates([*key])
     rest = None
     if touched:
         replaced = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))

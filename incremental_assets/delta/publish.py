@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable, Field, Schema
+from deltalake import DeltaTable, Field
 from deltalake.transaction import RemoveAction
 
-from incremental_assets.delta.delta_table import active_paths
+from incremental_assets.delta.delta_table import active_paths, schema_of
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.delta.writable import (
@@ -174,8 +174,7 @@ def _new_columns(staged: Staged, table: DeltaTable) -> list[Field]:
                 f"{field['type']} in what was to be written. Give the transform's column the "
                 "table's type, or a new name. Nothing was published."
             )
-    schema = Schema.from_json(json.dumps({"type": "struct", "fields": new}))
-    return list(schema.fields)
+    return list(schema_of(staged.table_path, new).fields)
 
 
 def _plain(kind: Any) -> str:

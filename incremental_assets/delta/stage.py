@@ -31,6 +31,7 @@ NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # Rewritten files belong to no batch: abandoning one does not remove them.
 NO_BATCH = "batch-000000"
 _AT_ONCE = 16
+_BATCH = "batch-"
 _NANOSECONDS_A_MILLISECOND = 1_000_000
 
 
@@ -126,13 +127,18 @@ def discard_batch(path: str, app_id: str, number: int) -> None:
             remove(f"{path}/{folder}")
 
 
+def is_staged(path: str) -> bool:
+    """Whether a file of a table lies in the folder of a batch: no other program wrote it."""
+    return path.startswith(_BATCH)
+
+
 def folder_of(app_id: str, number: int) -> str:
     """The beginning of the name of the folders in which a batch stages its files.
 
     It has the application and number of the Delta transaction that may publish them: several loads
     of one table each number their own batches.
     """
-    return f"batch-{number:06d}-{hashlib.sha256(app_id.encode()).hexdigest()[:12]}"
+    return f"{_BATCH}{number:06d}-{hashlib.sha256(app_id.encode()).hexdigest()[:12]}"
 
 
 def _staged(path: str, folder: str, file: StoredFile) -> StagedFile:

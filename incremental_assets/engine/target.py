@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import permutations
 
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rule import Rule, needs_lake
+from incremental_assets.sources.layout import is_hidden
 from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.writes.strategy import WriteStrategy
 
@@ -141,11 +143,28 @@ class TargetTable:
                 f"{self.name}: {twice} is the path of several of the source, the target, the "
                 "watermarks and the snapshot; give each of them a path of its own."
             )
+        inside = next((pair for pair in permutations(paths, 2) if _is_visible_in(*pair)), None)
+        if inside is not None:
+            raise DefinitionError(
+                f"{self.name}: {inside[0]} lies in the folder {inside[1]}, where it would be taken "
+                "for data, or removed as a file of no table. Give it a path outside of it, or "
+                f"below a name that begins with '_', such as {inside[1]}/_{_name_of(inside[0])}."
+            )
 
     @cached_property
     def state(self) -> TargetState:
         """The target; nothing of it is read yet."""
         return TargetState(self.name, self.path, self.write, self.key)
+
+
+def _is_visible_in(path: str, folder: str) -> bool:
+    """Whether a path lies in a folder with no name on the way that readers of the folder skip."""
+    inside = path.removeprefix(f"{folder.rstrip('/')}/")
+    return inside != path and not any(map(is_hidden, inside.split("/")))
+
+
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRequest:

@@ -40,7 +40,7 @@ def touched_days(target: TargetTable, write: StagedWrite) -> tuple[Touched, ...]
     replaced = write.replaced_by[1] if write.replaced_by else ()
     days = {day: 0 for day in replaced if isinstance(day, date)}
     for file in write.staged.files:
-        with suppress(ValueError):  # the column is no day
-            day = date.fromisoformat(file.partition[target.partition_by[0]] or "")
+        with suppress(ValueError):  # no day, or no partition
+            day = date.fromisoformat(file.partition.get(target.partition_by[0]) or "")
             days[day] = days.get(day, 0) + file.rows
     return tuple(Touched(day, rows) for day, rows in sorted(days.items()))

@@ -20,7 +20,7 @@ from incremental_assets.delta.delta_table import (
 from incremental_assets.delta.table_key import key_properties, record_key
 from incremental_assets.delta.writable import require_plain_writes
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.errors import LakeError
+from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.tail import TableTail
 from incremental_assets.plurals import counted
@@ -39,6 +39,7 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
     if target.snapshot and not tail.unsettled:  # a load that died may have moved it on
         _refuse_snapshot(target, state, ledger)
     state.require_same_write()
+    _require_partition(target)
     state.require_same_marks(target.changes.order, target.changes.positioned_by)
     return state
 
@@ -59,6 +60,20 @@ def _refuse_filled(target: TargetTable, state: TargetState) -> None:
             f"{target.ledger} knows no load of it; appending could double them. Nothing was "
             "loaded. Give a primary_key, so that rows are merged; or start_from, the watermark "
             "up to which the rows were loaded; or another target."
+        )
+
+
+def _require_partition(target: TargetTable) -> None:
+    """Raise DefinitionError where no partition of the target can be replaced by its column."""
+    replaced = target.write.replaced_partition
+    table = open_table(target.path) if replaced else None
+    by = table.metadata().partition_columns if table is not None else [replaced]
+    if replaced not in by:
+        raise DefinitionError(
+            f"{target.name}: {target.write} replaces partitions of {replaced}, and the target "
+            f"{target.path} is partitioned by {by or 'nothing'}: what it replaces would stay. "
+            f"Nothing was loaded. Load into a target that is partitioned by {replaced}, or into a "
+            "new one."
         )
 
 
@@ -173,12 +188,14 @@ def ensure_columns(target: TargetTable, new: NewRows) -> None:
             f"{target.name}: partition_by names {missing}, which the source does not have; it "
             f"has {sorted(new.own)}. Nothing was loaded."
         )
-    key = key_properties(target.key) if target.write.by_key else {}
+    write = target.write
+    key = key_properties(target.key, write.rows_of_key) if write.by_key else {}
     named = [(str(each["name"]), each["type"]) for each in fields]
     ensure_table(target.path, target.name, named, target.partition_by, key)
 
 
 def ensure_key(target: TargetTable, state: TargetState) -> None:
-    """Record the key of a target that an older version created; the first that comes is it."""
-    if target.write.by_key and not state.filled_by:
-        record_key(DeltaTable(target.path), target.key)
+    """Record the key and write of a target that has none; the first that come are they."""
+    if target.write.by_key and not (state.filled_by and state.rows_of_key):
+        key = state.filled_by or target.key
+        record_key(DeltaTable(target.path), key, target.write.rows_of_key)

@@ -93,7 +93,7 @@ class IncrementalLoader:
                 f"{f'did you mean {near[0]}? The' if near else 'the'} options are "
                 f"{', '.join(known)}."
             )
-        key = names_of(primary_key)
+        key = names_of("primary_key", primary_key)
         table = TargetTable(
             table_name,
             source,
@@ -102,7 +102,7 @@ class IncrementalLoader:
             changes,
             write_of(options, key),
             key,
-            names_of(options.get("partition_by")),
+            names_of("partition_by", options.get("partition_by")),
             rules_of(options.get("rules", ())),
             max_records,
             snapshot,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -15,6 +15,7 @@ from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.options import (
     ColumnNames,
     LoaderOptions,
+    moment_of,
     names_of,
     source_of,
     table_path_of,
@@ -67,7 +68,7 @@ class DeltaDiffLoader(IncrementalLoader):
         *,
         ignore: ColumnNames = (),
         max_deleted_share: float = 0.2,
-        snapshot_at: datetime | None = None,
+        snapshot_at: datetime | date | None = None,
         scope: ColumnNames = (),
         **options: Unpack[LoaderOptions],
     ) -> Target:
@@ -75,15 +76,15 @@ class DeltaDiffLoader(IncrementalLoader):
 
         Columns to `ignore` make no change. A snapshot that would delete a larger share of the rows
         than `max_deleted_share` is a SnapshotError. `snapshot_at` is the moment that it stands for,
-        the load's by default; with `write=SCD2()` one that comes late is put in its place. Without
+        the load's by default (a
+        date is its midnight in UTC); with `write=SCD2()` one that comes late is put in its place,
+        without frames of its changes. Without
         a `watermark_path` the ledger lies in the snapshot's folder. The frames read what the load
         wrote (`<snapshot_path>/_changes`), so they stay right when the source is gone.
         `scope` are columns that say which part of the table a snapshot is, such as a region: rows
         of other values are not deleted. The `options` of every loader are those of `LoaderOptions`.
         """
-        key = names_of(primary_key)
-        if snapshot_at is not None and snapshot_at.tzinfo is None:
-            snapshot_at = snapshot_at.replace(tzinfo=UTC)
+        key = names_of("primary_key", primary_key)
         snapshot = table_path_of("snapshot_path", snapshot_path)
         return self._target(
             table_name,
@@ -92,15 +93,15 @@ class DeltaDiffLoader(IncrementalLoader):
             watermark_path or f"{snapshot}/_ledger",
             SnapshotDiff(
                 key,
-                names_of(ignore),
+                names_of("ignore", ignore),
                 max_deleted_share,
                 self._watermark(options),
-                names_of(scope),
+                names_of("scope", scope),
             ),
             key,
             options,
             snapshot=snapshot,
-            at=snapshot_at,
+            at=moment_of("snapshot_at", snapshot_at),
         )
 
     detect_changes = on(target, _detected)

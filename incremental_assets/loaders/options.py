@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 from warnings import warn
 
 from incremental_assets.changes.watermark import Advance
@@ -86,9 +89,44 @@ def source_of(name: str, value: str | Path | Source, options: LoaderOptions) -> 
     return value
 
 
-def names_of(value: ColumnNames | None) -> tuple[str, ...]:
-    """One name or several."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+def names_of(name: str, value: ColumnNames | None) -> tuple[str, ...]:
+    """One column or several, each once. Raises DefinitionError, with the option's name."""
+    several = (value,) if isinstance(value, str) else () if value is None else value
+    found = tuple(several) if isinstance(several, Iterable) else (None,)
+    if not all(isinstance(each, str) and each for each in found):
+        raise DefinitionError(
+            f"{name} is {value!r}; expected the name of a column, or several in a list."
+        )
+    return tuple(dict.fromkeys(map(str, found)))
+
+
+def moment_of(name: str, value: datetime | date | str | None) -> datetime | None:
+    """An instant that was given: in UTC where it has no zone, of a date its midnight in UTC.
+
+    Raises DefinitionError, with the option's name, for what is none.
+    """
+    if value is None:
+        return None
+    try:
+        found = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else value)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise DefinitionError(
+            f"{name} is {value!r}; expected an instant: a datetime, a date or ISO 8601 text, such "
+            "as '2024-05-01T00:00:00Z'."
+        ) from None
+
+
+def number_of(name: str, value: Any) -> int | None:
+    """A whole number that was given. Raises DefinitionError, with the option's name."""
+    if value is None:
+        return None
+    if isinstance(value, int | Decimal | str) and not isinstance(value, bool):
+        with suppress(ValueError, ArithmeticError):
+            found = int(value)
+            if isinstance(value, str) or found == value:
+                return found
+    raise DefinitionError(f"{name} is {value!r}; expected a whole number, such as 41.")
 
 
 def rules_of(rules: RuleOrRules) -> tuple[Rule, ...]:
@@ -110,5 +148,5 @@ def write_of(options: LoaderOptions, key: tuple[str, ...]) -> WriteStrategy:
         text = "history and ignore_changes_in are deprecated: write=SCD2(ignore_changes_in=(…))."
         warn(text, DeprecationWarning, stacklevel=5)  # the call of load_incremental
         if write is None and options.get("history"):
-            return SCD2(names_of(options.get("ignore_changes_in")))
+            return SCD2(names_of("ignore_changes_in", options.get("ignore_changes_in")))
     return (Merge() if key else Append()) if write is None else write

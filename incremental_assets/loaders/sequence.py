@@ -9,7 +9,7 @@ from typing import Literal, Unpack
 from incremental_assets.changes.by_sequence import Sequence
 from incremental_assets.changes.watermark import Nulls, as_text
 from incremental_assets.loaders.base import IncrementalLoader
-from incremental_assets.loaders.options import ColumnNames, LoaderOptions, source_of
+from incremental_assets.loaders.options import ColumnNames, LoaderOptions, number_of, source_of
 from incremental_assets.loaders.target import Target, on
 from incremental_assets.sources.source import Source
 
@@ -52,7 +52,7 @@ class SequenceBasedLoader(IncrementalLoader):
             primary_key,
             options,
             max_records=max_records,
-            start=as_text(start_from),
+            start=as_text(number_of("start_from", start_from)),
         )
 
     load_incremental = on(target, Target.load)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Literal, Unpack
 
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.watermark import Nulls, as_text
 from incremental_assets.loaders.base import IncrementalLoader
-from incremental_assets.loaders.options import ColumnNames, LoaderOptions, source_of
+from incremental_assets.loaders.options import ColumnNames, LoaderOptions, moment_of, source_of
 from incremental_assets.loaders.target import Target, on
 from incremental_assets.sources.source import Source
 
@@ -31,7 +31,7 @@ class TimestampBasedLoader(IncrementalLoader):
         max_clock_skew: timedelta = timedelta(minutes=5),
         future: Literal["quarantine", "include"] = "quarantine",
         max_records: int | None = None,
-        start_from: datetime | None = None,
+        start_from: datetime | date | None = None,
         deleted_column: str = "",
         **options: Unpack[LoaderOptions],
     ) -> Target:
@@ -65,7 +65,7 @@ class TimestampBasedLoader(IncrementalLoader):
             primary_key,
             options,
             max_records=max_records,
-            start=as_text(start_from),
+            start=as_text(moment_of("start_from", start_from)),
         )
 
     load_incremental = on(target, Target.load)

@@ -59,6 +59,11 @@ class Contract:
                     f"Contract column {name!r}: use letters, digits and underscores, beginning "
                     f"with a letter, and none of {sorted(RESERVED)}."
                 )
+        odd = next((n for n, kind in columns.items() if not isinstance(kind, FieldType)), None)
+        if odd is not None:
+            raise DefinitionError(
+                f"Contract column {odd!r} is {columns[odd]!r}; expected a type, such as Text()."
+            )
         folded = [name.lower() for name in columns]
         if len(set(folded)) != len(folded):
             raise DefinitionError(f"Contract columns differ only in case: {sorted(columns)}.")

@@ -3,52 +3,113 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import LongType, NullType, StructField, StructType
 
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import quoted
+from incremental_assets.frames import quoted, with_columns
 from incremental_assets.locations import local_path
 from incremental_assets.sources.path_columns import folder_columns, relative_path
 from incremental_assets.sources.rows import (
     OwnColumn,
     Reading,
+    no_rows,
     require_names,
     with_facts,
 )
 from incremental_assets.sources.stored_files import DataFiles
+from incremental_assets.sources.typed_rows import in_one_table
 from incremental_assets.storage import open_file
 
 # Spark's message for timestamps in nanoseconds, which is what pandas writes, and the one setting
 # with which it sees them at all: as numbers.
 _NANOSECONDS = "TIMESTAMP(NANOS"
 _AS_NUMBERS = "spark.sql.legacy.parquet.nanosAsLong"
+# With it, Spark sees that a column has no type, as pandas and polars write one that is null in each
+# row of a file; by default it takes it for an int. It merges such a column with no other.
+_AS_UNTYPED = "spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled"
+_UNTYPED = "void"
+_CONTRADICTION = "CANNOT_MERGE"
+_AT_ONCE = 8
 
 
 def parquet_rows(session: SparkSession, reading: Reading) -> DataFrame:
     """The rows of the files; a column that a file lacks is null there.
 
-    Timestamps in nanoseconds are cut to microseconds. Raises SourceError if a table cannot have
-    the columns; files that contradict each other are an error of Spark.
+    Timestamps in nanoseconds are cut to microseconds. A column without a type is null in each row
+    of its file: it has the type of the other files, or else of the target, or is left out. Without
+    a row in any file, such columns are none. Raises SourceError if a table cannot have the columns;
+    files that contradict each other are that, or an error of Spark.
     """
-    data = reading.data
-    moments: dict[str, bool] = {}
+    try:
+        rows, untyped = _merged(session, reading)
+    except (PySparkException, Py4JError) as error:
+        by_untyped = _by_untyped(reading.data) if _CONTRADICTION in str(error) else {}
+        if len(by_untyped) < 2:
+            raise
+        parts = (replace(reading, data=reading.data.only(some)) for some in by_untyped.values())
+        rows = in_one_table([_merged(session, part)[0] for part in parts], reading.source)
+        untyped = sorted(set().union(*by_untyped))
+    if untyped and not _have_rows(reading.data):
+        return no_rows(session)
+    there = {name.lower() for name in rows.columns}
+    known = {n: reading.known_type(n) for n in untyped if n.lower() not in there}
+    nulls = {n: F.lit(None).cast(kind) for n, kind in known.items() if kind is not None}
+    return with_columns(rows, nulls)
+
+
+def parquet_part(session: SparkSession, reading: Reading) -> DataFrame:
+    """The rows of files that have the same columns, for payloads: null is null there in any type.
+
+    Raises as `parquet_rows` does.
+    """
     rows = _without_nanoseconds(session, reading)
+    if rows is not None:
+        return _as_source(rows, rows.schema.fields, {}, reading)
+    return _by_shape(session, _shape_with_numbers(session, reading).fields, reading)
+
+
+def _merged(session: SparkSession, reading: Reading) -> tuple[DataFrame, Sequence[str]]:
+    """The rows, and the columns that are left out because no file has a type for them."""
+    with _setting(session, _AS_UNTYPED):
+        rows = _without_nanoseconds(session, reading)
+        shape = _shape_with_numbers(session, reading) if rows is None else rows.schema
+    untyped = [field.name for field in shape.fields if field.dataType == NullType()]
+    fields = [field for field in shape.fields if field.name not in untyped]
+    if any(_UNTYPED in field.dataType.simpleString() for field in fields):
+        # Inside of a column, such as the items of empty arrays, there has to be some type.
+        some = {field.name: field for field in _shape_with_numbers(session, reading).fields}
+        rows, fields = None, [some[field.name] for field in fields]
     if rows is None:
-        shape = _shape_with_numbers(session, reading)
-        rows = session.read.schema(shape).parquet(*data.spark_paths())
-        moments = _moments(data)
-    shape = rows.schema
-    folders = folder_columns(reading, shape.names)
-    require_names([*shape.names, *(c.name for c in folders)], reading.source)
-    columns = [OwnColumn(field.name, _value(field, moments)) for field in shape.fields]
+        return _by_shape(session, fields, reading), untyped
+    return _as_source(rows, fields, {}, reading), untyped
+
+
+def _by_shape(session: SparkSession, fields: Sequence[StructField], reading: Reading) -> DataFrame:
+    """These columns of the files, in which nanoseconds are numbers."""
+    rows = session.read.schema(StructType([*fields])).parquet(*reading.data.spark_paths())
+    return _as_source(rows, fields, _moments(reading.data), reading)
+
+
+def _as_source(
+    rows: DataFrame, fields: Sequence[StructField], moments: Mapping[str, bool], reading: Reading
+) -> DataFrame:
+    """Columns of the rows, and those of the folders, as a source gives them."""
+    names = [field.name for field in fields]
+    folders = folder_columns(reading, names)
+    require_names([*names, *(c.name for c in folders)], reading.source)
+    columns = [OwnColumn(field.name, _value(field, moments)) for field in fields]
+    data = reading.data
     facts = (relative_path(rows, data).alias("_file"), F.lit(None).cast("string").alias("_raw"))
     return with_facts(rows.select("*", *facts), [*columns, *folders])
 
@@ -85,12 +146,19 @@ def _read(session: SparkSession, reading: Reading) -> DataFrame:
 
 def _shape_with_numbers(session: SparkSession, reading: Reading) -> StructType:
     """The columns, with nanoseconds as numbers. Only finding out the columns needs the setting."""
-    before = session.conf.get(_AS_NUMBERS)
-    session.conf.set(_AS_NUMBERS, "true")
-    try:
+    with _setting(session, _AS_NUMBERS):
         return _read(session, reading).schema
+
+
+@contextmanager
+def _setting(session: SparkSession, name: str) -> Iterator[None]:
+    """With a setting of Spark's reader, which is off by default."""
+    before = session.conf.get(name, "false")
+    session.conf.set(name, "true")
+    try:
+        yield
     finally:
-        session.conf.set(_AS_NUMBERS, before or "false")
+        session.conf.set(name, before or "false")
 
 
 def _moments(data: DataFiles) -> dict[str, bool]:
@@ -98,14 +166,7 @@ def _moments(data: DataFiles) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for file in data.files:
         where = f"{data.root}/{file.path}"
-        try:
-            with open_file(where) as stream:
-                schema = pq.read_metadata(stream).schema
-        except (pa.ArrowException, OSError) as error:
-            raise SourceError(
-                f"{where} cannot be read as Parquet: {error}. Nothing was loaded; repair or "
-                "remove the file, and run again."
-            ) from error
+        schema = _footer(where).schema
         for at in range(len(schema)):
             column = schema.column(at)
             logical = json.loads(column.logical_type.to_json())
@@ -119,6 +180,39 @@ def _moments(data: DataFiles) -> dict[str, bool]:
                 )
             found[column.name] = bool(logical["isAdjustedToUTC"])
     return found
+
+
+def _by_untyped(data: DataFiles) -> Mapping[frozenset[str], Collection[str]]:
+    """The files, by the columns that have no type in them."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        untyped = list(pool.map(_untyped, (f"{data.root}/{file.path}" for file in data.files)))
+    groups: dict[frozenset[str], set[str]] = {}
+    for file, names in zip(data.files, untyped, strict=True):
+        groups.setdefault(names, set()).add(file.path)
+    return groups
+
+
+def _untyped(where: str) -> frozenset[str]:
+    schema = _footer(where).schema
+    columns = [schema.column(at) for at in range(len(schema))]
+    kinds = {c.name: json.loads(c.logical_type.to_json()) for c in columns if c.path == c.name}
+    return frozenset(name for name, logical in kinds.items() if logical["Type"] == "Null")
+
+
+def _have_rows(data: DataFiles) -> bool:
+    """Whether there is a row in any file; mostly the first one tells."""
+    return any(_footer(f"{data.root}/{file.path}").num_rows for file in data.files)
+
+
+def _footer(where: str) -> pq.FileMetaData:
+    try:
+        with open_file(where) as stream:
+            return pq.read_metadata(stream)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"{where} cannot be read as Parquet: {error}. Nothing was loaded; repair or "
+            "remove the file, and run again."
+        ) from error
 
 
 def _moment(nanoseconds: Column, *, in_utc: bool) -> Column:

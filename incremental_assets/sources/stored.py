@@ -22,7 +22,7 @@ from incremental_assets.sources.file_fingerprints import FileSpan, parquet_spans
 from incremental_assets.sources.json_columns import json_rows
 from incremental_assets.sources.json_documents import read_documents
 from incremental_assets.sources.lines import LineReader, read_lines
-from incremental_assets.sources.parquet_rows import parquet_rows
+from incremental_assets.sources.parquet_rows import parquet_part, parquet_rows
 from incremental_assets.sources.payloads import (
     line_objects,
     line_payloads,
@@ -178,7 +178,7 @@ class FixedFiles(FixedSource):
             return csv_texts(frames.session, reading)
         if self.format == "avro":
             return avro_parts(frames.session, reading)
-        read = _TYPED[self.format]
+        read = parquet_part if self.format == "parquet" else _TYPED[self.format]
         return [read(frames.session, some) for some in by_schema(reading, self.format)]
 
     def scan(self) -> pl.LazyFrame | None:

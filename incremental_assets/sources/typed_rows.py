@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import reduce
@@ -48,14 +48,21 @@ def avro_rows(session: SparkSession, reading: Reading) -> DataFrame:
     Raises SourceError for a file that is not Avro, if a table cannot have the columns, or where
     files have other types for one.
     """
-    parts = avro_parts(session, reading)
+    return in_one_table(avro_parts(session, reading), reading.source)
+
+
+def in_one_table(parts: Sequence[DataFrame], source: str) -> DataFrame:
+    """The rows of all parts; a column that a part lacks is null there.
+
+    Raises SourceError where they have other types for one.
+    """
     types: dict[str, tuple[str, DataType]] = {}
     for part in parts:
         for field in part.schema.fields:
             _, kind = types.setdefault(field.name.lower(), (field.name, field.dataType))
             if kind != field.dataType:
                 raise SourceError(
-                    f"{reading.source}: {field.name} is {kind.simpleString()} in some files and "
+                    f"{source}: {field.name} is {kind.simpleString()} in some files and "
                     f"{field.dataType.simpleString()} in others. Nothing was loaded; write the "
                     "files again with one type, or read them as a feed that keeps rows as they are."
                 )

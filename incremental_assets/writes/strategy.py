@@ -62,6 +62,18 @@ class WriteStrategy(ABC):
         return False
 
     @property
+    def rows_of_key(self) -> str:
+        """What a table holds of each key: a write that keeps something else would break it.
+
+        It is recorded with the targets of loaders, so these words stay as they are.
+        """
+        if self.keeps_versions:
+            return "versions"
+        if self.keeps_latest:
+            return "the latest row"
+        return "all rows of one load" if self.by_key else "every row"
+
+    @property
     def replaced_partition(self) -> str:
         """The partition column whose partitions a batch replaces whole; "" for none."""
         return ""

@@ -223,6 +223,26 @@ def test_a_filled_target_is_merged_into_and_replaced_versions_are_not_read_again
     assert place.rows("id", "amount") == [(1, 12), (2, 2)]
 
 
+def test_rows_that_lost_to_a_later_one_or_to_a_delete_are_not_read_again(place: Place) -> None:
+    """With `max_records` they would be all that each load reads, for ever."""
+    include: Any = {"primary_key": "id", "nulls": "include", "max_clock_skew": timedelta.max}
+    place.land(rows((1, 0, None), (1, 1, 180), (2, 2, 120)), SCHEMA)
+    load(place, **include)
+    place.land(rows((3, 3, 60), (4, 4, None)), SCHEMA)
+    assert [load(place, **include, max_records=1).records_read for _ in range(2)] == [1, 1]
+    assert place.rows("id", "amount") == [(1, 1), (2, 2), (3, 3), (4, 4)]
+
+    place.source, place.target = place.folder / "marked", place.folder / "live"
+    marked: Any = {"primary_key": "id", "deleted_column": "gone", "lookback": timedelta(hours=1)}
+    gone = SCHEMA | {"gone": pl.String}
+    first, second, other = rows((1, 1, 180), (1, 1, 150), (2, 2, 140))
+    place.land([first | {"gone": None}, second | {"gone": "x"}], gone)
+    load(place, **marked, table_name="live")
+    place.land([other | {"gone": None}], gone)
+    load(place, **marked, table_name="live", max_records=1)
+    assert place.rows("id") == [(2,)]
+
+
 def test_a_clock_without_a_time_zone_is_refused(place: Place) -> None:
     place.land(rows((1, 1, 9)), SCHEMA)
     place.now = place.now.replace(tzinfo=None)

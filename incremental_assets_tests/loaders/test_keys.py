@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
-from incremental_assets.writes import SCD2, Append, OverwriteDays
+from incremental_assets.writes import SCD2, Append, DeleteInsert, OverwriteDays
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.thorough import thorough
 
@@ -82,6 +82,33 @@ def test_a_target_that_is_filled_by_no_key_is_not_loaded_by_one_for_it_may_hold_
     land(place, (2, "c@x"))
     load(place, None, **options)
     assert place.rows("id") == [(1,), (1,), (2,)]
+
+
+def test_a_target_is_not_loaded_by_a_write_that_keeps_other_rows_of_a_key(place: Place) -> None:
+    """Whatever the ledger knows of it: another table_name, or watermark_path, knows nothing."""
+    land(place, (1, "a@x"), (1, "b@x"))
+    load(place, "id", write=DeleteInsert())
+    for options in ({}, {"table": "by another load"}, {"write": Append()}, {"write": SCD2()}):
+        with pytest.raises(DefinitionError, match="holds all rows of one load of each key"):
+            load(place, "id", **options)
+
+    place.target = place.folder / "versions"
+    load(place, "id", "versions", write=SCD2())
+    for recorded_by in ("this version", "an older one"):
+        with pytest.raises(DefinitionError, match="holds versions of each key"):
+            load(place, "id", recorded_by)
+        none = {"incremental_assets.rows_of_key": ""}
+        DeltaTable(str(place.target)).alter.set_table_properties(none, raise_if_not_exists=False)
+
+    place.target = place.folder / "plain"
+    plain = pl.DataFrame({"id": [1, 1, 2], "email": ["c@x", "d@x", "e@x"], "at": [NOON] * 3})
+    plain.write_delta(str(place.target))
+    with pytest.raises(DefinitionError, match="holds rows without versions of each key"):
+        load(place, "id", "plain", write=SCD2())
+    load(place, "id", "plain")
+
+    assert place.rows("id", "email") == [(1, "b@x"), (2, "e@x")]
+    assert place.rows("email", path=place.folder / "target") == [("a@x",), ("b@x",)]
 
 
 def test_a_target_that_says_no_key_yet_takes_the_first_that_comes(place: Place) -> None:

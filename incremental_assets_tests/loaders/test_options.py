@@ -2,26 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from incremental_assets.changes import Timestamp
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.loaders import (
     SCD2,
     CDCLoader,
+    DeltaDiffLoader,
     LoaderOptions,
     Merge,
     SequenceBasedLoader,
     Target,
     TimestampBasedLoader,
 )
-from incremental_assets.quality.rules import quarantine
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import not_null, quarantine
+from incremental_assets.quality.types import Text
 from incremental_assets.settings import PROJECT_ROOT, user_name
+from incremental_assets.sources.stored import Stored
+from incremental_assets.table import Table
+from incremental_assets.writes import Append
 
 NO_SPARK: Any = None
 PLACES = ("source", "target", "watermarks")
+NOON = datetime(2024, 5, 10, 12, tzinfo=UTC)
+
+
+def by_time(**given: Any) -> Target:
+    paths = {"source_path": "/s", "target_path": "/t", "watermark_path": "/w"}
+    named = paths | {"timestamp_column": "at", "table_name": "orders"}
+    return TimestampBasedLoader(NO_SPARK).target(**named | given)
+
+
+def by_number(**given: Any) -> Target:
+    return SequenceBasedLoader(NO_SPARK).target("/s", "/t", "/w", "seq", "orders", **given)
+
+
+def by_log(**given: Any) -> Target:
+    return CDCLoader(NO_SPARK).target("/s", "/t", "/w", "id", "orders", **given)
+
+
+def by_snapshot(**given: Any) -> Target:
+    paths = {"source_path": "/s", "target_path": "/t", "snapshot_path": "/c"}
+    named = paths | {"primary_key": "id", "table_name": "orders"}
+    return DeltaDiffLoader(NO_SPARK).target(**named | given)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +99,75 @@ def test_of_a_loader_by_sequence_and_of_a_log(tmp_path: Path) -> None:
             DefinitionError, match=rf"primary_key names \['{own}'\], columns of the"
         ):
             CDCLoader(NO_SPARK).target(*places, ["id", own], "orders")
+
+
+WRONG_KINDS: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
+    (by_snapshot, {"snapshot_at": "noon"}, "snapshot_at is 'noon'; expected an instant"),
+    (by_snapshot, {"snapshot_at": 7}, "snapshot_at is 7; expected an instant"),
+    (by_snapshot, {"max_deleted_share": "20%"}, "is a share from 0 to 1, not '20%'"),
+    (by_snapshot, {"max_deleted_share": None}, "is a share from 0 to 1, not None"),
+    (by_snapshot, {"watermark": "max"}, "watermark is 'max'; expected a function"),
+    (by_snapshot, {"scope": [3]}, r"scope is \[3\]; expected the name of a column"),
+    (by_time, {"primary_key": 1}, "primary_key is 1; expected the name of a column, or several"),
+    (by_time, {"primary_key": ["id", None]}, r"primary_key is \['id', None\]; expected"),
+    (by_time, {"partition_by": 5}, "partition_by is 5; expected the name of a column"),
+    (
+        by_time,
+        {"timestamp_column": ["at"]},
+        r"Timestamp is \['at'\]; expected the name of a column",
+    ),
+    (by_time, {"watermark": "max"}, "watermark is 'max'; expected a function, or None"),
+    (by_time, {"start_from": "10/05/2024"}, "start_from is '10/05/2024'; expected an instant"),
+    (by_time, {"start_from": 41}, "start_from is 41; expected an instant"),
+    (by_number, {"start_from": 41.0}, r"start_from is 41\.0; expected a whole number"),
+    (by_number, {"start_from": NOON}, "start_from is datetime.*; expected a whole number"),
+    (by_number, {"watermark": "max"}, "watermark is 'max'; expected a function"),
+    (by_log, {"operations": ["x"]}, r"operations is \['x'\]; expected a mapping of words"),
+    (Table, {"reads": Stored("o")}, r"reads is Stored.*; expected a tuple: \(Stored"),
+    (Table, {"rules": not_null("id")}, "rules is .*; expected a tuple of rules"),
+    (Table, {"schema": {"id": Text()}}, "schema is .*; expected a Contract"),
+    (Table, {"name": None}, "Table name None: expected bronze"),
+    (Table, {"write": Merge}, "write is .*Merge.*; expected a write strategy, such as Merge"),
+    (Table, {"changes": Timestamp}, "changes is .*; expected a change detector, such as"),
+    (Table, {"transform": "x"}, "transform is 'x'; expected a function"),
+    (Contract, {"id": Text}, "Contract column 'id' is .*; expected a type, such as Text"),
+]
+PARAMETERS: dict[Callable[..., Any], dict[str, Any]] = {
+    Table: {"name": "bronze/o", "description": "", "reads": (Stored("o"),), "write": Append()}
+}
+
+
+@pytest.mark.parametrize(("define", "wrong", "message"), WRONG_KINDS, ids=str)
+def test_a_value_of_another_kind_is_refused_by_its_name(
+    define: Callable[..., Any], wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        define(**PARAMETERS.get(define, {}) | wrong)
+
+
+def test_what_is_meant_by_a_date_a_text_or_a_number_is_taken() -> None:
+    midnight = datetime(2024, 5, 10, tzinfo=UTC)
+    for given in (midnight, date(2024, 5, 10), "2024-05-10T02:00:00+02:00"):
+        assert by_snapshot(snapshot_at=given).table.at == midnight
+        assert by_time(start_from=given).table.start == "2024-05-10T00:00:00.000000Z"
+    for number in (41, "41", Decimal("41.0")):
+        assert by_number(start_from=number).table.start == "41"
+    assert by_time(primary_key=["id", "at", "id"]).table.key == ("id", "at")
+
+
+def test_no_table_lies_among_the_files_of_another_one() -> None:
+    for paths in (
+        {"target_path": "/s/target"},
+        {"target_path": "s3://b/t", "watermark_path": "s3://b/t/marks"},
+        {"watermark_path": "/s/deep/marks"},
+        {"source_path": "/t/landing"},
+    ):
+        with pytest.raises(DefinitionError, match=r"lies in the folder .*, such as .*/_"):
+            by_time(**paths)
+    with pytest.raises(DefinitionError, match=r"/t/copies lies in the folder /t, .*/t/_copies\."):
+        by_snapshot(snapshot_path="/t/copies")
+    by_time(target_path="/s/_lake/target", watermark_path="/s/_lake/target/.marks")
+    by_time(target_path="/source-2")
 
 
 def test_history_is_a_deprecated_way_to_write_scd2(tmp_path: Path) -> None:

@@ -130,6 +130,52 @@ def test_files_that_contradict_each_other_are_an_error_of_spark(
     assert "CANNOT_MERGE" in what_failed(caught.value)
 
 
+def test_a_column_that_is_null_in_a_whole_file_has_the_type_of_other_files_or_the_target(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """pandas and polars write such a column without a type."""
+    nothing, moments = pa.array([None]), pa.array([NANOSECONDS], pa.timestamp("ns"))
+    parquet(tmp_path / "a.parquet", pa.table({"id": [1], "note": nothing, "l": [[None]]}))
+    alone, known = read(spark, tmp_path), read(spark, tmp_path, {"note": StringType()})
+    parquet(tmp_path / "b.parquet", pa.table({"id": [2], "note": ["x"], "gone": nothing}))
+    parquet(tmp_path / "c.parquet", pa.table({"note": nothing, "at": moments, "id": [3]}))
+
+    found = read(spark, tmp_path, {"gone": LongType(), "note": LongType()})
+
+    assert (alone.own, known.own["note"]) == ({"id": "bigint", "l": "array<int>"}, "string")
+    assert known.column("note") == [None]
+    kinds = {"id": "bigint", "note": "string", "at": "timestamp_ntz", "gone": "bigint"}
+    assert found.own == kinds | {"l": "array<int>"}
+    rows = sorted((r["id"], r["note"], r["at"], r["gone"], r["_file"]) for r in found.rows)
+    assert [row[:4] for row in rows] == [
+        (1, None, None, None),
+        (2, "x", None, None),
+        (3, None, MOMENT, None),
+    ]
+    assert [row[4] for row in rows] == ["a.parquet", "b.parquet", "c.parquet"]
+    assert payloads(spark, tmp_path, ["a.parquet"]) == [
+        ('{"id":1,"l":[null],"note":null}', None, None)
+    ]
+    assert (
+        spark.conf.get("spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled") == "false"
+    )
+    parquet(tmp_path / "d.parquet", pa.table({"note": [4]}))
+    with pytest.raises(SourceError, match="note is string in some files and bigint in others"):
+        read(spark, tmp_path)
+
+
+def test_columns_without_a_type_and_without_a_row_are_no_columns(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    empty = pa.array([], pa.null())
+    parquet(tmp_path / "a.parquet", pa.table({"id": empty, "at": empty}))
+    parquet(tmp_path / "b.parquet", pa.table({"id": pa.array([], pa.int64()), "at": empty}))
+
+    found = read(spark, tmp_path)
+
+    assert (found.own, found.rows) == ({}, [])
+
+
 def test_a_column_named_as_the_load_names_its_own_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
