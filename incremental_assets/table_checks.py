@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 LEAST_FRESH = timedelta(minutes=5)
 # Whom Dagster takes for an owner.
 _OWNER = re.compile(r"team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")
+_TYPES_OF_DAYS = ("timestamp", "timestamp_ntz", "date")
 
 
 def check_kinds(table: Table) -> None:
@@ -320,11 +321,25 @@ def _check_typed(table: Table) -> None:
     missing = sorted(used - set(table.schema.columns))
     if missing:
         raise DefinitionError(f"{name}: {missing} are used but not in the contract.")
+    _check_day(table)
     if log is not None:
         _check_log(table, log)
     if isinstance(table.write, SCD2):
         _check_scd2(table, table.write)
     _check_values(table)
+
+
+def _check_day(table: Table) -> None:
+    """Whether the contract has a business day that can be told from its column."""
+    if table.day is None or table.schema is None or table.transform is not None:
+        return  # a transform may give the column another type
+    kind = table.schema.columns[table.day]
+    if kind.sql not in _TYPES_OF_DAYS:
+        raise DefinitionError(
+            f"{table.name}: day is {table.day!r}, and the contract has it as "
+            f"{type(kind).__name__}(), of which no day can be told. Declare "
+            f"{table.day}=Instant()."
+        )
 
 
 def _check_bronze(table: Table) -> None:

@@ -112,10 +112,15 @@ def number(text: Column, kind: str) -> Column:
 
 
 def whole_number(text: Column, kind: str) -> Column:
-    """A whole number as the type, `2.0` and `2e0` among them; null where it is none."""
+    """A whole number as the type, `2.0` and `2e0` among them; null where it is none.
+
+    A fraction that a decimal of 15 digits after the point loses is found as long as a double has
+    it.
+    """
     written = number(text, "decimal(38,15)")
+    exact = written.cast("double") == text.try_cast("double")
     return F.when(text.rlike(_WHOLE), text.try_cast(kind)).otherwise(
-        F.when(written == F.floor(written), written.try_cast(kind))
+        F.when((written == F.floor(written)) & exact, written.try_cast(kind))
     )
 
 

@@ -165,14 +165,16 @@ def _time_reasons(batch: Batch) -> list[Column]:
     table = batch.table
     if table.day is None:
         return [F.lit(None).cast("string")]
-    business = F.col(table.day).cast("date")
+    business = F.col(table.day).try_cast("date")
     early = (business > F.col("_day")) | (business > F.date_add("_landing_day", 1))
     late: Column = business < F.col("_day")
     lateness = table.allowed_lateness_in(batch.settings.allowed_lateness)
     if lateness is not None:
         late = late | (business < F.date_sub("_landing_day", lateness.days))
+    is_no_day = F.col(table.day).isNotNull() & business.isNull()  # of a text
     return [
-        F.when(business < F.lit(batch.settings.start_date), F.lit("before_start"))
+        F.when(is_no_day, F.lit(f"{table.day}_unreadable"))
+        .when(business < F.lit(batch.settings.start_date), F.lit("before_start"))
         .when(late, F.lit("too_late"))
         .when(early, F.lit("too_early"))
     ]

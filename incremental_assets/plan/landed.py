@@ -10,6 +10,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.digests import Digests
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
 from incremental_assets.plan.unread import other_format
 from incremental_assets.plan.work import DayWork, Plan, Work
@@ -18,7 +19,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import DAY_FOLDERS
-from incremental_assets.sources.source_file import SourceFile, with_content_tag
+from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table
 
 _NAMED = 3
@@ -40,7 +41,7 @@ def plan_landed(
     idle: list[date] = []
     returned: list[str] = []
     waits: list[SourceFile] = []
-    tag = partial(with_content_tag, settings.landing)
+    digests = Digests(settings, table.name)
     by_day = inspection.listed(feed, settings.landing, days, history.landing_days)
     for day, there in by_day.items():
         held = history.held.get(day)
@@ -54,6 +55,7 @@ def plan_landed(
             idle.append(day)
             continue
         listed = _without(there, waiting)
+        tag = partial(digests.tagged, history.files(day))
         tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _pending(table, listed, history, day, tagged)
         _require_same_layout(table, feed, new, history, day)
@@ -71,6 +73,7 @@ def plan_landed(
             files = tuple(read.get(f.path, f) for f in listed if f.path not in back)
         due = repaired if changed else fresh
         due[day] = DayWork(day, why, (), files)
+    digests.store()
     if table.changes.compares_days:
         works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
     else:

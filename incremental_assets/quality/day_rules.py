@@ -18,6 +18,7 @@ from incremental_assets.quality.expressions import require_aggregate
 from incremental_assets.quality.rule import DayCounts, DayRule, Verdict
 
 _MOST_NAMED = 3
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def quarantined_share(at_most: float, min_rows: int = 1) -> DayRule:
@@ -251,14 +252,20 @@ def fresh(column: str, within: timedelta) -> DayRule:
         f"The newest {column} of a day is at most {within} before its end, or before now.",
         judge,
         measures={
-            "newest": lambda: F.unix_micros(F.max(F.col(quoted(column)).cast("timestamp_ltz")))
+            "newest": lambda: F.unix_micros(F.max(F.col(quoted(column)).try_cast("timestamp_ltz")))
         },
         columns=(column,),
     )
 
 
 def _moment(micros: Any) -> datetime | None:
-    return None if micros is None else datetime.fromtimestamp(micros / 1_000_000, UTC)
+    """The instant, or the nearest that Python knows."""
+    if micros is None:
+        return None
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return (datetime.max if micros > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def _hours(span: timedelta) -> float:

@@ -44,12 +44,14 @@ _VALUE = re.compile(
 class CsvFile:
     """A file: the names in its header, and whether it may hold a quote, and so a line break.
 
-    `names` is empty for a file without a line.
+    `names` is empty for a file without a line. `line_end` is what ends the records of a file with
+    quotes, where that is no line feed.
     """
 
     path: str
     names: tuple[str, ...]
     quoted: bool
+    line_end: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,14 @@ def csv_files(root: str, paths: Sequence[str], form: Csv) -> list[CsvFile]:
 
 
 def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
-    where = f"{root}/{path}"
+    where, line_end = f"{root}/{path}", ""
     try:
         with _on_disk(where) as file:
             names = _header(file, form)
             quotes = _quotes(file, form) if names else 0
             if quotes or (names and form.is_read_whole):
-                _require_closed(file, form)
+                found = _line_end(file, form)
+                line_end = found if quotes and found != "\n" else ""
     except UnicodeError as error:
         raise SourceError(
             f"{where} is not {form.encoding.upper()} ({error}). Nothing was loaded; name the "
@@ -92,7 +95,7 @@ def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
         raise _damaged(where, error) from error
     except OSError as error:  # of damaged .bz2 and .zst, too, as one that is none of the system
         raise (not_readable if error.errno else _damaged)(where, error) from error
-    return CsvFile(path, names, quoted=quotes > 0)
+    return CsvFile(path, names, quotes > 0, line_end)
 
 
 def _damaged(where: str, error: Exception) -> SourceError:
@@ -177,9 +180,10 @@ def _quotes(file: _OnDisk, form: Csv) -> int:
     return quotes
 
 
-def _require_closed(file: _OnDisk, form: Csv) -> None:
-    """Raise SourceError if the last record ends inside a quotation, or line ends are of two kinds.
+def _line_end(file: _OnDisk, form: Csv) -> str:
+    """What ends the records; "" for a single one without an end.
 
+    Raises SourceError if the last record ends inside a quotation, or line ends are of two kinds.
     Spark would take all that follows the quote, line after line, for one value, and lose those
     records. The number of quotes does not show it: a quote inside a plain value counts, too. And it
     takes the first line end for that of all records: another one would be part of their values.
@@ -214,6 +218,7 @@ def _require_closed(file: _OnDisk, form: Csv) -> None:
             f"{file}: its lines end in more than one way ({', '.join(map(repr, sorted(ends)))}). "
             "Nothing was loaded; convert the file, for example with `dos2unix`, and run again."
         )
+    return max(ends, default="")
 
 
 def _without_escapes(lines: Iterable[str], form: Csv) -> Iterable[str]:
@@ -270,6 +275,6 @@ def _open(file: _OnDisk) -> Iterator[IO[bytes]]:
                 unpacked = gzip.GzipFile(fileobj=stream)
             case "bz2":
                 unpacked = bz2.BZ2File(stream)
-            case "zst":
+            case "zst" | "zstd":
                 unpacked = pa.CompressedInputStream(pa.PythonFile(stream), "zstd")
         yield unpacked

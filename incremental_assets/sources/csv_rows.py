@@ -95,23 +95,28 @@ def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
 def csv_texts(session: SparkSession, reading: Reading) -> list[DataFrame]:
     """The records as rows whose columns are all text: a frame for each header that files have."""
     found = []
-    for (header, in_quotes), some in _by_header(reading).items():
+    for (header, in_quotes, line_end), some in _by_header(reading).items():
         names = list(header)
         folders = folder_columns(reading, names)
         require_names([*names, *(column.name for column in folders)], reading.source)
-        records = _same_header(session, some, names, names, reading.csv, multiline=in_quotes)
+        form = reading.csv
+        records = _same_header(session, some, names, names, form, line_end, multiline=in_quotes)
         columns = [OwnColumn(name, F.col(quoted(name))) for name in names]
         found.append(with_facts(records, [*columns, *folders]))
     return found
 
 
-def _by_header(reading: Reading) -> dict[tuple[tuple[str, ...], bool], DataFiles]:
-    """The files by their headers, and whether they may hold quotes; without those of no line."""
+def _by_header(reading: Reading) -> dict[tuple[tuple[str, ...], bool, str], DataFiles]:
+    """The files by their headers, whether they may hold quotes, and the ends of their records.
+
+    Without those of no line.
+    """
     data = reading.data
-    groups: dict[tuple[tuple[str, ...], bool], set[str]] = {}
+    groups: dict[tuple[tuple[str, ...], bool, str], set[str]] = {}
     for file in csv_files(data.root, [file.path for file in data.files], reading.csv):
         if file.names:
-            groups.setdefault((file.names, file.quoted), set()).add(file.path)
+            group = (file.names, file.quoted, file.line_end)
+            groups.setdefault(group, set()).add(file.path)
     return {group: data.only(paths) for group, paths in groups.items()}
 
 
@@ -121,12 +126,12 @@ def _records(session: SparkSession, reading: Reading) -> tuple[DataFrame, list[s
     Files are read together with those that have the same header, and put together by name.
     """
     groups = _by_header(reading)
-    names = list(dict.fromkeys(name for header, _ in groups for name in header))
+    names = list(dict.fromkeys(name for header, _, _ in groups for name in header))
     folders = folder_values(reading.paths).keys() - reading.not_columns
     require_names([*names, *sorted(folders)], reading.source)
     frames = [
-        _same_header(session, some, header, names, reading.csv, multiline=in_quotes)
-        for (header, in_quotes), some in groups.items()
+        _same_header(session, some, header, names, reading.csv, line_end, multiline=in_quotes)
+        for (header, in_quotes, line_end), some in groups.items()
     ]
     if not frames:
         return no_rows(session).select("_raw", "_file"), []
@@ -139,16 +144,20 @@ def _same_header(
     header: Sequence[str],
     names: Sequence[str],
     form: Csv,
+    line_end: str,
     *,
     multiline: bool,
 ) -> DataFrame:
     """The records of files with one header, with the columns of all of them.
 
-    A file without quotes has no line break in a record, and Spark may split it.
+    A file without quotes has no line break in a record, and Spark may split it. Of one with quotes
+    it takes each line end for a line feed, also inside of values, unless it is told what it is.
     """
     text = StructType([StructField(name, StringType()) for name in (*header, "_raw")])
     whole = multiline or form.is_read_whole
     options = {**_OPTIONS, **form.options(), "multiLine": str(whole).lower()}
+    if line_end:
+        options["lineSep"] = line_end
     if form.is_of_java:
         session.conf.set(_ENCODINGS_OF_JAVA, "true")
     records = session.read.schema(text).options(**options).csv(data.spark_paths())

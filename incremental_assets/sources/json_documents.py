@@ -28,7 +28,7 @@ def read_documents(session: SparkSession, data: DataFiles) -> DataFrame:
     An empty one has no rows. Raises SourceError for one that is too large to be read so.
     """
     for file in data.files:
-        if file.size * (_INFLATED if file.path.endswith(COMPRESSED) else 1) > LARGEST:
+        if file.size * (_INFLATED if file.path.lower().endswith(COMPRESSED) else 1) > LARGEST:
             raise SourceError(
                 f"{data.root}/{file.path} is a JSON document of {file.size / 2**20:,.0f} MiB, and "
                 f"one that is read whole may have {LARGEST // 2**20} MiB, compressed an eighth of "

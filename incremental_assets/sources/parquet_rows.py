@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,6 +43,15 @@ _AS_UNTYPED = "spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled"
 _UNTYPED = "void"
 _CONTRADICTION = "CANNOT_MERGE"
 _AT_ONCE = 8
+# Its messages for types that it lacks, and in which other type to write those.
+_NO_TYPES = ("UNSUPPORTED_TIME_TYPE", "PARQUET_TYPE_ILLEGAL", "DECIMAL_PRECISION_EXCEEDS")
+_REMEDIES = {
+    "Time": "a text, or a whole number",
+    "UUID": "a text",
+    "Float16": "a number of 32 bits",
+    "Decimal": "a text, or with 38 digits at most",
+}
+_MOST_DIGITS = 38
 
 
 def parquet_rows(session: SparkSession, reading: Reading) -> DataFrame:
@@ -130,18 +141,23 @@ def _without_nanoseconds(session: SparkSession, reading: Reading) -> DataFrame |
     if local_path(data.root) is not None and _moments(replace(data, files=data.files[:1])):
         return None
     try:
-        rows = _read(session, reading)
-        _ = rows.schema  # over Connect, this is where the files are opened
+        return _read(session, reading)
     except PySparkException as error:
         if _NANOSECONDS not in str(error):
             raise
         return None
-    return rows
 
 
 def _read(session: SparkSession, reading: Reading) -> DataFrame:
     files = reading.data.spark_paths()
-    return session.read.option("mergeSchema", reading.merges).parquet(*files)
+    try:
+        rows = session.read.option("mergeSchema", reading.merges).parquet(*files)
+        _ = rows.schema  # over Connect, this is where the files are opened
+    except PySparkException as error:
+        if _NANOSECONDS not in str(error) and any(name in str(error) for name in _NO_TYPES):
+            _require_known_types(reading.data)
+        raise
+    return rows
 
 
 def _shape_with_numbers(session: SparkSession, reading: Reading) -> StructType:
@@ -164,22 +180,38 @@ def _setting(session: SparkSession, name: str) -> Iterator[None]:
 def _moments(data: DataFiles) -> dict[str, bool]:
     """The columns that hold timestamps in nanoseconds, each with whether they are in UTC."""
     found: dict[str, bool] = {}
+    for where, column, logical in _stored_columns(data):
+        if logical.get("timeUnit") != "nanoseconds" or logical["Type"] != "Timestamp":
+            continue
+        if column.path != column.name:
+            raise SourceError(
+                f"{where}: {column.path} holds timestamps in nanoseconds inside a nested "
+                "column, which Spark cannot read. Write them in microseconds (with pyarrow: "
+                'coerce_timestamps="us"), and run again.'
+            )
+        found[column.name] = bool(logical["isAdjustedToUTC"])
+    return found
+
+
+def _require_known_types(data: DataFiles) -> None:
+    """Raise SourceError for a column of a type that Spark lacks."""
+    for where, column, logical in _stored_columns(data):
+        kind = logical["Type"]
+        if kind not in _REMEDIES or logical.get("precision", sys.maxsize) <= _MOST_DIGITS:
+            continue
+        raise SourceError(
+            f"{where}: {column.path} is stored as {column.logical_type}, which Spark cannot read. "
+            f"Nothing was loaded; write it as {_REMEDIES[kind]}, and run again."
+        )
+
+
+def _stored_columns(data: DataFiles) -> Iterator[tuple[str, pq.ColumnSchema, dict[str, Any]]]:
+    """The columns in the footers of the files, each with its file and its logical type."""
     for file in data.files:
         where = f"{data.root}/{file.path}"
         schema = _footer(where).schema
-        for at in range(len(schema)):
-            column = schema.column(at)
-            logical = json.loads(column.logical_type.to_json())
-            if logical.get("timeUnit") != "nanoseconds" or logical["Type"] != "Timestamp":
-                continue
-            if column.path != column.name:
-                raise SourceError(
-                    f"{where}: {column.path} holds timestamps in nanoseconds inside a nested "
-                    "column, which Spark cannot read. Write them in microseconds (with pyarrow: "
-                    'coerce_timestamps="us"), and run again.'
-                )
-            found[column.name] = bool(logical["isAdjustedToUTC"])
-    return found
+        for column in map(schema.column, range(len(schema))):
+            yield where, column, json.loads(column.logical_type.to_json())
 
 
 def _by_untyped(data: DataFiles) -> Mapping[frozenset[str], Collection[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from urllib.parse import unquote
 
@@ -46,6 +47,25 @@ def folder_values(paths: Sequence[str]) -> dict[str, dict[str, str | None]]:
         for name, value in _named_in(path):
             columns.setdefault(name, {})[path] = value
     return columns
+
+
+def by_folders(reading: Reading) -> list[Reading]:
+    """The files in as many parts as there are sets of columns that their folders name.
+
+    Read together, a row would have the columns of other files' folders.
+    """
+    named = folder_values(reading.paths).keys()
+    groups: dict[frozenset[str], set[str]] = {}
+    for file in reading.data.files:
+        groups.setdefault(frozenset(dict(_named_in(file.path))), set()).add(file.path)
+    return [
+        replace(
+            reading,
+            data=reading.data.only(paths),
+            not_columns=reading.not_columns | (named - names),
+        )
+        for names, paths in groups.items()
+    ]
 
 
 def folder_columns(reading: Reading, without: Collection[str]) -> list[OwnColumn]:

@@ -6,7 +6,15 @@ from collections.abc import Collection
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructField
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from incremental_assets.decodable import decodable, decodable_stored
 from incremental_assets.frames import quoted
@@ -41,15 +49,38 @@ def payload_of(rows: DataFrame, json: Collection[str] = ()) -> Column:
     """A row as an object of its own columns; null where `_raw` holds a line instead.
 
     Of the columns `json` the value that their text is; one that is none, such as an object with a
-    key twice, stays a text.
+    key twice, stays a text. Bytes are the text that they are, or `base64:…`, as of lines.
     """
     own = [
-        _value(F.col(quoted(f.name))).alias(f.name) if f.name in json else F.col(quoted(f.name))
-        for f in rows.schema.fields
-        if f.name not in FACTS
+        _own(field, is_json=field.name in json).alias(field.name)
+        for field in rows.schema.fields
+        if field.name not in FACTS
     ]
     row = F.to_variant_object(F.struct(*own)) if own else _nothing("variant")
     return F.when(F.col("_raw").isNull(), row)
+
+
+def _own(field: StructField, *, is_json: bool) -> Column:
+    value = F.col(quoted(field.name))
+    if isinstance(field.dataType, BinaryType):
+        return decodable(value.cast("string"))
+    kind = _with_text_keys(field.dataType)
+    if kind != field.dataType:
+        return value.cast(kind)
+    return _value(value) if is_json else value
+
+
+def _with_text_keys(kind: DataType) -> DataType:
+    """The type with texts for the keys of all maps, as an object of JSON has them."""
+    if isinstance(kind, MapType):
+        return MapType(StringType(), _with_text_keys(kind.valueType), kind.valueContainsNull)
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_text_keys(kind.elementType), kind.containsNull)
+    if isinstance(kind, StructType):
+        return StructType(
+            [StructField(f.name, _with_text_keys(f.dataType), f.nullable) for f in kind.fields]
+        )
+    return kind
 
 
 def _value(text: Column) -> Column:

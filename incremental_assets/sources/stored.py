@@ -23,6 +23,7 @@ from incremental_assets.sources.json_columns import json_rows
 from incremental_assets.sources.json_documents import read_documents
 from incremental_assets.sources.lines import LineReader, read_lines
 from incremental_assets.sources.parquet_rows import parquet_part, parquet_rows
+from incremental_assets.sources.path_columns import by_folders
 from incremental_assets.sources.payloads import (
     line_objects,
     line_payloads,
@@ -174,6 +175,11 @@ class FixedFiles(FixedSource):
 
     def _parts(self, frames: Frames, reading: Reading) -> list[DataFrame]:
         """The rows of columns, in as many frames as there are kinds of files."""
+        return [
+            rows for some in by_folders(reading) for rows in self._of_same_folders(frames, some)
+        ]
+
+    def _of_same_folders(self, frames: Frames, reading: Reading) -> list[DataFrame]:
         if self.format == "csv":
             return csv_texts(frames.session, reading)
         if self.format == "avro":

@@ -32,7 +32,7 @@ _EXTENSIONS: dict[str, Format] = {
     ".ndjson": "json",
     ".csv": "csv",
 }
-COMPRESSED = (".gz", ".bz2", ".zst")
+COMPRESSED = (".gz", ".bz2", ".zst", ".zstd")
 # Spark takes these only as Hadoop frames them: any other Snappy file made it ask for all memory
 # there is, or gave no row.
 FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")

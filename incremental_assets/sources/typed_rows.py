@@ -119,12 +119,23 @@ def _schema(where: str, kind: str | None) -> str:
         with open_file(where) as stream:
             if kind == "orc":
                 return str(orc.ORCFile(stream).schema.remove_metadata())
-            return str(pq.read_schema(stream).remove_metadata())
+            return _parquet_schema(pq.read_metadata(stream).schema)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(
             f"{where} cannot be read as {kind}: {error}. Nothing was loaded; repair or remove the "
             "file, and run again."
         ) from error
+
+
+def _parquet_schema(schema: pq.ParquetSchema) -> str:
+    """The columns of a Parquet file, and how they are stored.
+
+    To pyarrow timestamps of 96 bits and of nanoseconds are one type, and Spark reads a file of the
+    one and a file of the other only apart.
+    """
+    columns = (schema.column(at) for at in range(len(schema)))
+    stored = [f"{c.path} {c.physical_type} {c.logical_type}" for c in columns]
+    return "\n".join([str(schema.to_arrow_schema().remove_metadata()), *stored])
 
 
 def avro_schema(where: str) -> str:

@@ -97,17 +97,20 @@ def test_rows_without_their_day_are_quarantined_and_there_once_when_they_are_cor
     lake: Lakes,
 ) -> None:
     contract = Contract(id=Integer(), part=Text(), at=Instant(on_type_error="discard"))
+    texts = Contract(id=Integer(), part=Text(), at=Text())
     bronze = landed("rows", day="at")
     tables = (
         silver("strict", bronze, day="at"),
         silver("loose", bronze, day="at", schema=contract),
+        silver("texts", bronze, day="at", schema=texts, transform=lambda rows: rows),
     )
     shop = lake(bronze, *tables)
     without, odd = ({"id": n, "part": "x", "name": "N"} for n in (2, 3))
     shop.land("rows", NEXT, "1.jsonl", [row(1, "x", "good"), without, {**odd, "at": "soon"}])
     shop.load(f"{DAY}...{NEXT}")
 
-    assert shop.reasons("silver/strict") == [("at_not_null",), ("at_unreadable",)]
+    for name in ("silver/strict", "silver/texts"):
+        assert shop.reasons(name) == [("at_not_null",), ("at_unreadable",)]
     assert shop.reasons("silver/loose") == [("at_not_null",), ("at_not_null",)]
     shop.land("rows", NEXT, "2.jsonl", [row(2, "x", "good")])
     shop.load(f"{DAY}...{NEXT}")

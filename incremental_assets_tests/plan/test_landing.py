@@ -14,10 +14,12 @@ from incremental_assets.errors import SourceError
 from incremental_assets.file_identity import FileLike
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import (
+    digests,
     file_entries,
     why_pending,
 )
 from incremental_assets.settings import Settings
+from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -83,6 +85,42 @@ def test_loaded_files_are_idle_even_when_touched_or_archived(settings: Settings)
     plan = planned(EVENTS, [1], view, settings)
 
     assert (plan.work, plan.idle) == ((), (jan(1),))
+
+
+def test_files_that_were_copied_with_other_times_are_read_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def tagged(root: str, file: SourceFile) -> SourceFile:
+        read.append(file.path.rpartition("/")[2])
+        return with_content_tag(root, file)
+
+    monkeypatch.setattr(digests, "with_content_tag", tagged)
+    a, b = land(settings, 1, "a.jsonl"), land(settings, 1, "b.jsonl")
+    view = loaded(settings, EMPTY, 1)
+
+    def reads(*, pending: bool = False) -> list[str]:
+        read.clear()
+        assert planned(EVENTS, [1], view, settings).days == ((jan(1),) if pending else ())
+        return list(read)
+
+    for moment in (1, 2):
+        for file in (a, b):
+            os.utime(file, (moment, moment))
+        assert reads() == ["a.jsonl", "b.jsonl"]
+        assert reads() == reads() == []
+    land(settings, 1, "c.jsonl")
+    view = loaded(settings, view, 1)
+    assert reads() == []
+    b.write_text("{ }")
+    os.utime(b, (4, 4))
+    assert reads(pending=True) == reads(pending=True) == ["b.jsonl"]
+    b.write_text("{}\n")
+    os.utime(b, (3, 3))
+    for cached in Path(settings.lake, "_digests").iterdir():
+        cached.write_text("[1, ")
+    assert (reads(), reads()) == (["a.jsonl", "b.jsonl"], [])
 
 
 def test_a_file_that_came_later_is_appended_alone(settings: Settings) -> None:

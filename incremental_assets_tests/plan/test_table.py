@@ -44,6 +44,11 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"has changes or snapshots"),
         (USERS, {"key": ()}, r"Merge\(\) needs a key"),
         (USERS, {"key": ("other",)}, r"\['other'\] are used but not in the contract"),
+        (
+            USERS,
+            {"day": "at", "schema": Contract(user_id=Text(), at=Text())},
+            r"day is 'at', and the contract has it as Text\(\), .* Declare at=Instant\(\)",
+        ),
         (SALES, {"day": "arrival_ts"}, r"day is 'arrival_ts', and bronze/events has 'event_ts'"),
         (USERS, {"reads": (SameDay(LOG),), "version_by": ("at",)}, r"leave version_by and day out"),
         (

@@ -92,6 +92,10 @@ def test_a_day_is_fresh_up_to_its_end_or_to_now() -> None:
     today = date(2017, 1, 10)
     assert (at(today, 10, 10), at(today, 10, 9)) == (True, False)
     assert not passes(rule, replace(DAY, measured={"newest": None}))
+    last = 253_402_300_799_999_999  # of the year 9999: as a float of seconds it is in the next
+    for beyond in (last, 2**63 - 1):
+        found = rule.judge(replace(DAY, measured={"newest": beyond}))
+        assert (found.passed, found.found[:34]) == (True, "the newest event_ts is 9999-12-31 ")
     assert passes(rule, replace(DAY, measured_rows=0))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import inf, nan
 from typing import Any
@@ -21,6 +21,7 @@ from incremental_assets.quality.rules import (
     between,
     check,
     fail,
+    fresh,
     matches,
     not_in_future,
     one_of,
@@ -33,6 +34,15 @@ from incremental_assets.quality.rules import (
 def met(spark: SparkSession, rule: RowRule, kind: str, *values: Any) -> list[bool | None]:
     rows = spark.createDataFrame([(value,) for value in values], f"v {kind}")
     return [row["met"] for row in rows.select(rule.condition().alias("met")).collect()]
+
+
+def test_the_newest_of_texts_is_that_of_those_that_are_moments(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("2017-01-05T10:00:00Z",), ("n/a",), (None,)], "v string")
+    measure = fresh("v", timedelta(hours=1)).measures["newest"]
+
+    (found,) = rows.select(measure().alias("newest")).collect()
+
+    assert found["newest"] == datetime(2017, 1, 5, 10, tzinfo=UTC).timestamp() * 1_000_000
 
 
 @pytest.mark.parametrize(

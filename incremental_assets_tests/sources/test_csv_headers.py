@@ -35,6 +35,7 @@ def damaged(packed: bytes) -> bytes:
         ("a.csv.gz", damaged(gzip.compress(TEXT)), "Error -3"),
         ("a.csv.bz2", damaged(bz2.compress(TEXT)), "Invalid data stream"),
         ("a.csv.zst", damaged(pa.compress(TEXT, codec="zstd", asbytes=True)), "ZSTD"),
+        ("a.csv.ZSTD", damaged(pa.compress(TEXT, codec="zstd", asbytes=True)), "ZSTD"),
     ],
 )
 def test_a_file_that_was_cut_off_or_damaged_is_refused(
@@ -87,6 +88,22 @@ def test_a_file_of_a_store_is_fetched_once(
 
     assert found == [CsvFile("a.csv.gz", ("id", "note"), quoted=True)]
     assert [path for path in opened if path.startswith(root)] == [f"{root}/a.csv.gz"]
+
+
+def test_the_ends_of_records_are_told_where_they_may_be_in_a_value(tmp_path: Path) -> None:
+    contents = {
+        "windows": b'a,b\r\n1,"x"\r\n',
+        "mac": b'a,b\r1,"x"\r',
+        "unix": b'a,b\n1,"x"\n',
+        "no end": b'"a",b',
+        "no quote": b"a,b\r\n1,2\r\n",
+    }
+    for name, content in contents.items():
+        put(tmp_path / name, content)
+
+    found = csv_files(str(tmp_path), list(contents), RFC_4180)
+
+    assert [file.line_end for file in found] == ["\r\n", "\r", "", "", ""]
 
 
 def test_a_file_that_a_store_does_not_give_is_not_called_damaged(

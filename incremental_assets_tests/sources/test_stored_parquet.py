@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
 from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
-from incremental_assets_tests.sources.reading import payloads, read
+from incremental_assets_tests.sources.reading import fix, payloads, read
 
 MOMENT = datetime(2017, 1, 2, 10, 11, 12, 123456)
 NANOSECONDS = 1483351872123456789
@@ -119,6 +121,42 @@ def test_timestamps_of_96_bits_are_read(tmp_path: Path, spark: SparkSession) -> 
     assert (found.own, found.column("t")) == ({"t": "timestamp"}, [MOMENT])
 
 
+def test_timestamps_of_96_bits_and_in_nanoseconds_are_payloads_of_one_batch(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = pa.table({"t": pa.array([MOMENT], pa.timestamp("ns"))})
+    for old, new in (("a", "b"), ("d", "c")):
+        parquet(tmp_path / f"{old}.parquet", table, use_deprecated_int96_timestamps=True)
+        parquet(tmp_path / f"{new}.parquet", table)
+
+    of_old = payloads(spark, tmp_path, ["a.parquet", "b.parquet"])
+    of_new = payloads(spark, tmp_path, ["c.parquet", "d.parquet"])
+
+    assert sorted(of_old) == sorted(of_new)
+    assert sorted(payload or "" for payload, _, _ in of_old) == [
+        '{"t":"2017-01-02 10:11:12.123456"}',
+        '{"t":"2017-01-02 10:11:12.123456+00:00"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([time(10)], pa.time64("us")), "t is stored as Time.* write it as a text"),
+        (pa.array([[time(10)]], pa.list_(pa.time32("ms"))), r"t\.list\.element is stored as Time"),
+        (pa.array([1], pa.decimal256(39, 0)), "t is stored as Decimal.* 38 digits at most"),
+    ],
+)
+def test_a_type_that_spark_lacks_is_refused_with_the_remedy(
+    tmp_path: Path, spark: SparkSession, values: pa.Array, expected: str
+) -> None:
+    pandas_own = pa.array([0], pa.timestamp("ns"))
+    parquet(tmp_path / "a.parquet", pa.table({"id": pandas_own, "t": values}))
+
+    with pytest.raises(SourceError, match=f"a.parquet: {expected}"):
+        payloads(spark, tmp_path)
+
+
 def test_files_that_contradict_each_other_are_an_error_of_spark(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -210,6 +248,33 @@ def test_rows_are_payloads_with_their_types(tmp_path: Path, spark: SparkSession)
     assert payloads(spark, tmp_path) == [
         ('{"day":"2017-01-02","id":1,"n":null,"t":"2017-01-02 10:11:12.123456"}', None, None)
     ]
+
+
+def test_bytes_and_the_keys_of_maps_are_texts_in_payloads(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    days = pa.map_(pa.date32(), pa.list_(pa.map_(pa.int64(), pa.string())))
+    table = {
+        "id": [b"\xff\x00\x10", "é".encode(), b"base64:", None],
+        "inside": [[b"\xff"], [], None, None],
+        "m": pa.array([[(date(2017, 1, 2), [[(1, "a")]])], [], None, None], days),
+    }
+    parquet(tmp_path / "a.parquet", pa.table(table))
+
+    with Frames.over(spark) as frames:
+        rows = fix(tmp_path).objects(frames)
+        texts = F.map_values(F.col("payload").try_cast("map<string,string>"))
+        found = rows.select(
+            F.to_json("payload"), F.exists(texts, lambda text: ~F.is_valid_utf8(text))
+        ).collect()
+
+    assert [row[0] for row in found] == [
+        '{"id":"base64:/wAQ","inside":["/w=="],"m":{"2017-01-02":[{"1":"a"}]}}',
+        '{"id":"é","inside":[],"m":{}}',
+        '{"id":"base64:YmFzZTY0Og==","inside":null,"m":null}',
+        '{"id":null,"inside":null,"m":null}',
+    ]
+    assert not any(row[1] for row in found)
 
 
 def test_messages_are_payloads_by_what_is_in_them(tmp_path: Path, spark: SparkSession) -> None:
