@@ -48,7 +48,8 @@ _CHANGES_COLUMNS = ((BATCH, "long"), (CHANGE, "string"))
 def changes_of(session: SparkSession, snapshot: str, key: Sequence[str], batch: int) -> DataFrame:
     """What a batch found: the source's own columns and `_change`, insert, update or delete."""
     path = _changes_table(snapshot)
-    if open_table(path) is None:
+    table = open_table(path)
+    if table is None or not table.file_uris():  # it may be there to fence a load that died
         keys = [F.lit(None).cast("string").alias(name) for name in (*key, CHANGE)]
         return session.range(0).select(*keys)
     rows = read_version(

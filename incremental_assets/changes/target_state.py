@@ -106,7 +106,7 @@ class TargetState:
     def require_same_write(self) -> None:
         """Raise DefinitionError where the target holds other rows of a key than the write keeps."""
         has = self.rows_of_key or self._unrecorded_rows_of_key()
-        if not has or has == self.write.rows_of_key:
+        if not has or has == self.write.rows_of_key or not DeltaTable(self.path).file_uris():
             return
         raise DefinitionError(
             f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
+from incremental_assets.delta.columns import BATCH
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.lookup import few_keys, sent_if_few
 from incremental_assets.delta.read import (
@@ -25,7 +26,7 @@ from incremental_assets.delta.read import (
     plain_files,
     read_files,
 )
-from incremental_assets.delta.stage import Staged, is_staged, stage
+from incremental_assets.delta.stage import Staged, stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.locations import local_path
@@ -37,6 +38,7 @@ FILE = "_old_file"
 _WINS = "_wins"
 _IN_CONFLICT = "_in_conflict"
 _KEY_HASH = "_key_hash"
+_OF_OTHERS = "_of_others"
 _DECIDING = (FILE, TO_DELETE, OLD, _WINS, _IN_CONFLICT)
 
 
@@ -76,8 +78,9 @@ def merge(
     known = F.coalesce(wins, F.lit(False))
     in_conflict = F.lit(False) if conflict is None else F.coalesce(conflict, F.lit(False))
     there = F.expr(f"{OLD} IS NOT NULL")
+    compared = (*(compared or key), *({BATCH} & {*table.schema.names} - {*compared}))
     if scope:
-        lookup = ", ".join(_columns(compared or key))
+        lookup = ", ".join(_columns(compared))
         present = read_files(frames.session, table, scope, file_column=FILE)
         old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
         few = few_keys(frames, incoming.select(*_columns(key)), scope)
@@ -85,23 +88,26 @@ def merge(
             old = F.broadcast(join_by_key(old, few, key, "left_semi", nulls=nulls))
         looked_up = join_by_key(incoming, old, key, "left", nulls=nulls)
     else:  # there is nothing to look them up in, so a first load need not plan it
-        looked_up = incoming.withColumns(_nothing(table, compared or key))
+        looked_up = incoming.withColumns(_nothing(table, compared))
     wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {TO_DELETE}"))
     decided = looked_up.withColumns({_WINS: wins_or_not, _IN_CONFLICT: in_conflict}).where(
         f"{_WINS} OR {_IN_CONFLICT}"
     )
     decided = frames.cache(decided)
     by = F.col(day) if day else F.lit(None).cast("date")
-    counts = (
-        decided.groupBy(by.alias("day"), FILE, TO_DELETE, _WINS, _IN_CONFLICT).count().collect()
+    of_others = F.expr(f"{FILE} IS NOT NULL AND {OLD}.{BATCH} IS NULL")
+    of_others = of_others if BATCH in compared else F.col(FILE).isNotNull()
+    grouped = decided.groupBy(
+        by.alias("day"), FILE, TO_DELETE, _WINS, _IN_CONFLICT, of_others.alias(_OF_OTHERS)
     )
+    counts = grouped.count().collect()
     conflicts = None
     if any(row[_IN_CONFLICT] for row in counts):
         conflicts = decided.where(_IN_CONFLICT).drop(_WINS, _IN_CONFLICT, FILE)
     counts = [row for row in counts if row[_WINS]]
     touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
     new = decided.where(f"{_WINS} AND NOT {TO_DELETE}").drop(*helpers, *_DECIDING)
-    if not all(is_staged(file.path) for file in touched):
+    if any(row[_OF_OTHERS] for row in counts):
         # Another program may have written a key twice, and an incoming row has met each of them.
         new = new.dropDuplicates([*key])
     rest = None

@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.delta.delta_table import active_paths
+from incremental_assets.delta.stage import is_staged
 from incremental_assets.delta_log_files import DELTA_LOG, log_files
 from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
@@ -148,11 +149,8 @@ def _listed(path: str) -> list[StoredFile]:
 
 def _without_tables_below(path: str, files: Sequence[StoredFile]) -> list[StoredFile]:
     """The files that are not in another Delta table, which somebody put below this one."""
-    folders = {
-        "/".join(parts[:depth])
-        for parts in {tuple(file.path.split("/")[:-1]) for file in files}
-        for depth in range(1, len(parts) + 1)
-    }
+    others = {tuple(f.path.split("/")[:-1]) for f in files if not is_staged(f.path)}
+    folders = {"/".join(parts[:n]) for parts in others for n in range(1, len(parts) + 1)}
     tables = tuple(f"{each}/" for each in folders if names_in(f"{path}/{each}/{DELTA_LOG}"))
     return [file for file in files if not file.path.startswith(tables)]
 

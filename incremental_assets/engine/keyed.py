@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
@@ -112,9 +112,9 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
     table, session = batch.table, frames.session
     running = table.write.running_columns
     key, facts = list(table.key), _facts(batch)
-    history = batch.view.table(table.name)
-    held = history.last_committed.keys() & history.held.keys() - batch.work.days.keys()
-    loaded = {*history.last_committed, *batch.work.days} - held
+    published = _as_published(batch)
+    loaded = {*batch.view.table(table.name).last_committed, *batch.work.days}
+    now = loaded - {day for days in published for day in days}
     changed = _changed(session, batch)
     by_key = changed.groupBy(*_names(key)).agg(F.min("dt").alias(_SINCE))
     some = reduce(lambda a, b: a & b, (F.col(quoted(name)).isNotNull() for name in key))
@@ -123,15 +123,16 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
 
     def may_feed(file: DataFile) -> bool:
         day = file.partition["dt"]
-        return first is not None and day in loaded and not (running and day < first)
+        return first is not None and day in now and not (running and day < first)
 
     path = f"{batch.settings.lake}/{facts.name}"
     rows = read_version(session, path, batch.versions[facts.name], may_feed)
-    rows = rows.where(f"dt IN ({sql_days(loaded)})")
-    if first is not None:
-        days = {day for day in held if not (running and day < first)}
-        for published in _as_published(session, batch, days):
-            rows = rows.unionByName(published, allowMissingColumns=True)
+    rows = rows.where(f"dt IN ({sql_days(now)})") if now else rows.where("false")
+    for days, before in published.items() if first is not None else ():
+        of_days = [file for file in before.files if file.partition["dt"] in days]
+        since = [f for f in of_days if not (running and first and f.partition["dt"] < first)]
+        then = read_files(session, before, since)
+        rows = rows.unionByName(then, allowMissingColumns=True)
     rows = rows.join(keys, key)
     rows = rows.where(f"dt >= {_SINCE}") if running else rows
     rows = frames.cache(rows.drop(_SINCE))
@@ -142,32 +143,41 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
     return _ChangedKeys(first, rows, present)
 
 
-def _as_published(session: SparkSession, batch: Batch, held: set[date]) -> Iterator[DataFrame]:
-    """The upstream's rows of days that are held, as they were when these were published last.
+def _as_published(batch: Batch) -> Mapping[frozenset[date], TableFiles]:
+    """Days that the batch does not judge and whose input changed, and that input as it was before.
 
-    What was held is not there, also where a key is on another day as well.
+    What is held of a day, or is still unread, is not there, also where a key is on another day as
+    well. Raises LakeError where the input of a held day is gone as it was.
     """
     name, history = _facts(batch).name, batch.view.table(batch.table.name)
-    after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name]) if held else None
-    by_low: dict[int, set[date]] = {}
-    for day in held:
-        by_low.setdefault(history.published_up_to(name, day), set()).add(day)
-    for low, days in by_low.items():
-        assert after is not None
+    upstream = batch.view.table(name)
+    by_batch: dict[int, set[date]] = {}
+    for day in history.last_committed.keys() - batch.work.days.keys():
+        low = history.published_up_to(name, day)
+        if upstream.last_touched.get(day, 0) > low:
+            by_batch.setdefault(upstream.changes(day, low)[0].batch, set()).add(day)
+    if not by_batch:
+        return {}
+    after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name])
+    found: dict[frozenset[date], TableFiles] = {}
+    for number, days in by_batch.items():
 
         def of_these(file: DataFile, days: set[date] = days) -> bool:
             return file.partition["dt"] in days
 
-        before = as_it_was_read(batch, name, low, after, of_these)
-        if before is None:
+        before = as_it_was_read(batch, name, number - 1, after, of_these)
+        held = days & history.held.keys()
+        if before is not None:
+            found[frozenset(days)] = before
+        elif held:
             raise LakeError(
-                f"{batch.table.name}: {named(days)} of it {'is' if len(days) == 1 else 'are'} "
-                f"held, and {name} is no longer there as it was when it was published (batch "
-                f"{low}), so the keys that these days share with others cannot be computed "
-                "without what is held. Nothing was published. Repair the input of the held days, "
-                "or accept them, and load them together with these."
+                f"{batch.table.name}: {named(held)} of it {'is' if len(held) == 1 else 'are'} "
+                f"held, and {name} is no longer there as it was before its batch {number}, so the "
+                "keys that these days share with others cannot be computed without what is held. "
+                "Nothing was published. Repair the input of the held days, or accept them, and "
+                "load them together with these."
             )
-        yield read_files(session, before, [file for file in before.files if of_these(file)])
+    return found
 
 
 def _changed(session: SparkSession, batch: Batch) -> DataFrame:

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import permutations
 
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.request import ReadRequest
@@ -143,7 +142,9 @@ class TargetTable:
                 f"{self.name}: {twice} is the path of several of the source, the target, the "
                 "watermarks and the snapshot; give each of them a path of its own."
             )
-        inside = next((pair for pair in permutations(paths, 2) if _is_visible_in(*pair)), None)
+        own = (path for path in (self.path, self.ledger, self.snapshot) if path)
+        pairs = [*((path, self.source.path) for path in own), (self.source.path, self.path)]
+        inside = next((pair for pair in pairs if _is_visible_in(*pair)), None)
         if inside is not None:
             raise DefinitionError(
                 f"{self.name}: {inside[0]} lies in the folder {inside[1]}, where it would be taken "

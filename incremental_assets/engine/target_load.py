@@ -12,7 +12,7 @@ from incremental_assets.engine.load import load
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_steps import Loaded, TargetSteps
-from incremental_assets.engine.target_table import loadable_state
+from incremental_assets.engine.target_table import loadable_state, refuse_missing_snapshot
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import settle
@@ -33,6 +33,7 @@ def load_target(
     started = time.monotonic()
     ledger = Ledger(target.ledger)
     with table_lock(target.ledger, target.name, f"a load of {target.name}", log):
+        refuse_missing_snapshot(target, ledger)
         tail = settle(ledger, target.name, TargetSettling.of(target, log), now, log)
         state = loadable_state(target, ledger, tail)
         state.quarantine.remove_outdated(state.outdated, log)

@@ -114,6 +114,15 @@ def _refuse_other_snapshot(target: TargetTable) -> None:
     )
 
 
+def refuse_missing_snapshot(target: TargetTable, ledger: Ledger) -> None:
+    """Raise LakeError where the stored snapshot is missing, though the target was loaded by one.
+
+    Asked before an unfinished batch is settled, which is fenced in a snapshot that is created.
+    """
+    if target.snapshot and open_table(target.snapshot) is None:
+        _refuse_lost_snapshot(target, ledger)
+
+
 def _refuse_lost_snapshot(target: TargetTable, ledger: Ledger) -> None:
     """Raise LakeError where the stored snapshot is missing, or older than what the target holds.
 
@@ -195,7 +204,8 @@ def ensure_columns(target: TargetTable, new: NewRows) -> None:
 
 
 def ensure_key(target: TargetTable, state: TargetState) -> None:
-    """Record the key and write of a target that has none; the first that come are they."""
-    if target.write.by_key and not (state.filled_by and state.rows_of_key):
+    """Record the key and write of a target that has none, or no rows by another write."""
+    other = state.rows_of_key != target.write.rows_of_key
+    if target.write.by_key and (other or not state.filled_by):
         key = state.filled_by or target.key
         record_key(DeltaTable(target.path), key, target.write.rows_of_key)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, SupportsIndex, TypedDict
 from warnings import warn
 
 from incremental_assets.changes.watermark import Advance
@@ -121,7 +121,7 @@ def number_of(name: str, value: Any) -> int | None:
     """A whole number that was given. Raises DefinitionError, with the option's name."""
     if value is None:
         return None
-    if isinstance(value, int | Decimal | str) and not isinstance(value, bool):
+    if isinstance(value, SupportsIndex | Decimal | str) and not isinstance(value, bool):
         with suppress(ValueError, ArithmeticError):
             found = int(value)
             if isinstance(value, str) or found == value:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from incremental_assets.days import DayRange
-from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.errors import IncrementalAssetsError, SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.operations.failure_texts import error_of, failure_text
 from incremental_assets.operations.run_report import Ran, RunReport, reported
@@ -21,11 +21,12 @@ from incremental_assets.table import Table
 
 @dataclass(frozen=True)
 class TableDone:
-    """A load of a table, or the error that it ended in."""
+    """A load of a table, or the error that it ended in; without a run its source was unreadable."""
 
     table: Table
     result: TableLoadResult | None = None
     error: Exception | None = None
+    run_id: str = ""
 
 
 def load_due(
@@ -38,9 +39,9 @@ def load_due(
     """Each load of the chosen tables, upstreams first, until nothing is due.
 
     What is built on a day that failed is left to a later run, and days that could not be loaded
-    together are loaded once more in halves. A table that cannot be loaded, or
-    whose source cannot be inspected, does not keep the others back. `run_id` is called with each
-    run before it starts; its loads are recorded under what it gives. Raises an
+    together are loaded once more in halves. A table that cannot be loaded, or whose source cannot
+    be inspected, does not keep the others back; without Spark none can be loaded. `run_id` is
+    called with each run before it starts; its loads are recorded under what it gives. Raises an
     IncrementalAssetsError if no source can be inspected, or the ledger and any of the tables are
     not of the same time.
     """
@@ -57,7 +58,10 @@ def load_due(
         unreadable=unreadable.append,
         in_halves=True,
     ):
-        yield from _loads(lakehouse, due, run_id(due))
+        for done in _loads(lakehouse, due, run_id(due)):
+            yield done
+            if isinstance(done.error, SparkUnavailableError):  # nor is it there for the others
+                return
     for each in unreadable:
         yield TableDone(each.table, error=each.error)
 
@@ -74,10 +78,10 @@ def _loads(lakehouse: Lakehouse, due: Due, run_id: str) -> Iterator[TableDone]:
             if not isinstance(error, IncrementalAssetsError):
                 lakehouse.log(f"{table.name}: {traceback.format_exc()}")
             failed.add(table.name)
-            yield TableDone(table, error=error)
+            yield TableDone(table, error=error, run_id=run_id)
             continue
         failed |= {table.name} if result.failed else set()
-        yield TableDone(table, result)
+        yield TableDone(table, result, run_id=run_id)
 
 
 def run_in_this_process(
@@ -102,8 +106,9 @@ def run_in_this_process(
         message, of_held = _failure(lakehouse, done)
         if not message:
             continue
-        if report.runs:
-            report.runs[-1] = replace(report.runs[-1], success=False)
+        if done.run_id:
+            last = report.runs[-1]
+            report.runs[-1] = replace(last, success=False, failed=(*last.failed, message))
         if message not in report.failed:  # it is tried again for what has become stale
             report.failed.append(message)
             report.by_gates |= {message} if of_held else set()

@@ -100,14 +100,15 @@ def _last_before(
     for table in tables:
         history = view.table(table.name)
         entries = (*history.committed, *history.unsettled)
+        going = {file.path for entry in history.unsettled for file in entry.files}
         own = chosen.get(table.name)
         if own is not None:
             left = {
                 file.path: entry.batch
                 for entry in entries
                 if entry.kind == "retract"
-                for file in entry.files
-                if file.path in own.files
+                for file in entry.files  # one that landed again since is there
+                if file.path in own.files & (going | history.retracted(entry.day))
             }
             after = set(left.values())
         else:

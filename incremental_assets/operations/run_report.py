@@ -18,11 +18,12 @@ FAILED, HELD_BEFORE = 1, 3
 
 @dataclass(frozen=True)
 class Ran:
-    """One run: what it loads, and whether all of it succeeded."""
+    """One run: what it loads, whether all of it succeeded, and what failed."""
 
     run_id: str
     due: Due
     success: bool
+    failed: tuple[str, ...] = ()
 
 
 @dataclass
@@ -68,6 +69,7 @@ def reported(
     days: DayRange | None,
 ) -> LedgerView:
     """Add to a report what the ledger has of its runs now, and what is left; gives the ledger."""
+    _forget_made_good(report)
     failed = [run.due for run in report.runs if not run.success]
     report.left = [each for each in left if not any(_covers(due, each.due) for due in failed)]
     view = ledger.view_if_any()
@@ -78,6 +80,22 @@ def reported(
         report.loaded += [entry for entry in new if is_of_a_load(entry) and entry.run_id in ours]
         report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
     return view
+
+
+def _forget_made_good(report: RunReport) -> None:
+    """Leave out what failed of days that were loaded since, in halves."""
+    mended: set[str] = set()
+    still: set[str] = set()
+    for at, run in enumerate(report.runs):
+        later = report.runs[at + 1 :]
+        loaded = {
+            day
+            for other in later
+            if other.success and other.due.tables[0] == run.due.tables[0]
+            for day in other.due.days
+        }
+        (mended if set(run.due.days) <= loaded else still).update(run.failed)
+    report.failed = [message for message in report.failed if message not in mended - still]
 
 
 def _covers(run: Due, due: Due) -> bool:

@@ -10,10 +10,15 @@ import dagster as dg
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
+from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations.failure_texts import error_of
 from incremental_assets.operations.run_report import Ran, RunReport, reported
-from incremental_assets.orchestration.failures import says_only_what_is_held, why_step_failed
+from incremental_assets.orchestration.failures import (
+    brief_of,
+    says_only_what_is_held,
+    why_step_failed,
+)
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.partitions import tags_of
@@ -79,10 +84,14 @@ def run_what_is_due(
                 asset_selection=keys,
                 tags=tags_of(due.days),
             )
-        report.runs.append(Ran(result.run_id, due, result.success))
-        for message, of_held in _failures(result):
+        failures = list(_failures(result))
+        said = tuple(message for message, _ in failures)
+        report.runs.append(Ran(result.run_id, due, result.success, said))
+        for message, of_held in failures:
             report.failed += [] if message in report.failed else [message]
             report.by_gates |= {message} if of_held else set()
+        if _lacked_spark(result):  # nor is it there for other days
+            break
     view = reported(report, chosen, left, before, ledger, days)
     RedDays(instance, view, settings, now, naming).clear_if_possible(chosen, tell)
     return report
@@ -107,6 +116,15 @@ def run_here(
         if stopped or event.event_type is dg.DagsterEventType.RUN_CANCELED:
             raise KeyboardInterrupt
     return result
+
+
+def _lacked_spark(result: dg.JobExecutionResult) -> bool:
+    """Whether a step failed because Spark cannot be started or reached."""
+    found = (
+        event.step_failure_data.user_failure_data for event in result.get_step_failure_events()
+    )
+    briefs = (brief_of(failure.metadata) for failure in found if failure)
+    return any(brief.startswith(f"{SparkUnavailableError.__name__}:") for brief in briefs)
 
 
 def _failures(result: dg.JobExecutionResult) -> Iterator[tuple[str, bool]]:

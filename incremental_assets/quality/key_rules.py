@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType
+from pyspark.sql.types import DataType, FractionalType, StringType
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
@@ -79,8 +79,12 @@ def references(column: str, table: str, key: str = "") -> RowRule:
 
 def _comparable(value: Column, kind: DataType, other: DataType) -> Column:
     """The value as the other side's type, if only that one is no text; null where it is none."""
-    as_other = isinstance(kind, StringType) and not isinstance(other, StringType)
-    return value.try_cast(other) if as_other else value
+    if not isinstance(kind, StringType) or isinstance(other, StringType):
+        return value
+    found = value.try_cast(other)
+    if isinstance(other, FractionalType):  # a number that the other type would round is another
+        return F.when(found.cast("double") == value.try_cast("double"), found)
+    return found
 
 
 def _is_later(rows: DataFrame, own: Sequence[str], scope: Scope) -> str:

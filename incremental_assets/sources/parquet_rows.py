@@ -16,7 +16,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, NullType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    NullType,
+    StructField,
+    StructType,
+)
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted, with_columns
@@ -40,7 +48,6 @@ _AS_NUMBERS = "spark.sql.legacy.parquet.nanosAsLong"
 # With it, Spark sees that a column has no type, as pandas and polars write one that is null in each
 # row of a file; by default it takes it for an int. It merges such a column with no other.
 _AS_UNTYPED = "spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled"
-_UNTYPED = "void"
 _CONTRADICTION = "CANNOT_MERGE"
 _AT_ONCE = 8
 # Its messages for types that it lacks, and in which other type to write those.
@@ -65,11 +72,15 @@ def parquet_rows(session: SparkSession, reading: Reading) -> DataFrame:
     try:
         rows, untyped = _merged(session, reading)
     except (PySparkException, Py4JError) as error:
-        by_untyped = _by_untyped(reading.data) if _CONTRADICTION in str(error) else {}
-        if len(by_untyped) < 2:
+        if _CONTRADICTION not in str(error):
             raise
-        parts = (replace(reading, data=reading.data.only(some)) for some in by_untyped.values())
-        rows = in_one_table([_merged(session, part)[0] for part in parts], reading.source)
+        by_untyped = _by_untyped(reading.data)
+        if len(by_untyped) > 1:
+            parts = (replace(reading, data=reading.data.only(some)) for some in by_untyped.values())
+            rows = in_one_table([_merged(session, part)[0] for part in parts], reading.source)
+        else:  # inside of a column, as in empty arrays, what has no type is an int to Spark
+            shape = _shape_with_numbers(session, reading)
+            rows = _by_shape(session, shape.fields, reading)
         untyped = sorted(set().union(*by_untyped))
     if untyped and not _have_rows(reading.data):
         return no_rows(session)
@@ -97,13 +108,24 @@ def _merged(session: SparkSession, reading: Reading) -> tuple[DataFrame, Sequenc
         shape = _shape_with_numbers(session, reading) if rows is None else rows.schema
     untyped = [field.name for field in shape.fields if field.dataType == NullType()]
     fields = [field for field in shape.fields if field.name not in untyped]
-    if any(_UNTYPED in field.dataType.simpleString() for field in fields):
+    if any(_is_untyped(field.dataType) for field in fields):
         # Inside of a column, such as the items of empty arrays, there has to be some type.
         some = {field.name: field for field in _shape_with_numbers(session, reading).fields}
         rows, fields = None, [some[field.name] for field in fields]
     if rows is None:
         return _by_shape(session, fields, reading), untyped
     return _as_source(rows, fields, {}, reading), untyped
+
+
+def _is_untyped(kind: DataType) -> bool:
+    """Whether a type has a part without one."""
+    if isinstance(kind, StructType):
+        return any(_is_untyped(field.dataType) for field in kind.fields)
+    if isinstance(kind, MapType):
+        return _is_untyped(kind.keyType) or _is_untyped(kind.valueType)
+    return isinstance(kind, NullType) or (
+        isinstance(kind, ArrayType) and _is_untyped(kind.elementType)
+    )
 
 
 def _by_shape(session: SparkSession, fields: Sequence[StructField], reading: Reading) -> DataFrame:

@@ -19,7 +19,7 @@ from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import java_command, release_of, require_java
 from incremental_assets.spark.load_session import PINNED, quiet_settings
 from incremental_assets.spark.sizing import LARGE, java_options
-from incremental_assets.spark.start import start
+from incremental_assets.spark.start import is_submitted, start
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
@@ -77,6 +77,10 @@ _JAVA_OPTIONS = (
 )
 
 
+# Parameters of a server's URL whose values may be shown.
+_HARMLESS = ("use_ssl", "user_id", "user_agent", "session_id")
+
+
 def session_conf(settings: Settings) -> dict[str, str]:
     """The settings for Spark as this machine should start it.
 
@@ -86,6 +90,8 @@ def session_conf(settings: Settings) -> dict[str, str]:
     """
     if settings.spark_remote:
         return SESSION_CONF | PINNED
+    if is_submitted():  # by spark-submit, which has its own master, driver and jars
+        return SESSION_CONF | _DELTA_CONF
     if settings.spark_master and not settings.spark_master.startswith("local"):
         jars = ",".join(str(p) for p in jar_paths(settings.cache))
         elsewhere = {"spark.master": settings.spark_master, "spark.jars": jars}
@@ -173,8 +179,8 @@ def _address(url: str | None) -> str:
 def _without_values(text: str, url: str | None) -> str:
     """The text without the values of the URL's parameters, as they are written and as they are."""
     _, *parameters = url.split(";") if url else ("",)
-    for value in (parameter.partition("=")[2] for parameter in parameters):
-        for written in filter(None, (value, unquote(value))):
+    for name, _, value in (parameter.partition("=") for parameter in parameters):
+        for written in filter(None, (value, unquote(value)) if name not in _HARMLESS else ()):
             text = text.replace(written, "…")
     return text
 

@@ -42,10 +42,15 @@ _RESOLVED = (
 )
 
 
+def is_submitted() -> bool:
+    """Whether Python was started by spark-submit."""
+    return _SUBMITTED in os.environ
+
+
 def start(conf: Mapping[str, str], java_home: Path | None) -> SparkSession:
     """A session with these settings; one that is there already gets those that can be changed."""
     configured = SparkSession.builder.config(map=dict(conf))
-    if _SUBMITTED in os.environ:
+    if is_submitted():
         return configured.getOrCreate()
     began = time.time()
     with _settings_in_a_file(conf, java_home):

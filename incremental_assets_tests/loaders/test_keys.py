@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -18,8 +19,8 @@ PEOPLE = {"id": pl.Int64, "email": pl.String, "at": pl.Datetime("us", "UTC")}
 KEY = "incremental_assets.key"
 
 
-def land(place: Place, *people: tuple[int, str]) -> None:
-    rows = [{"id": id_, "email": email, "at": NOON} for id_, email in people]
+def land(place: Place, *people: tuple[int, str], at: datetime = NOON) -> None:
+    rows = [{"id": id_, "email": email, "at": at} for id_, email in people]
     place.land(rows, PEOPLE)
 
 
@@ -101,13 +102,17 @@ def test_a_target_is_not_loaded_by_a_write_that_keeps_other_rows_of_a_key(place:
         DeltaTable(str(place.target)).alter.set_table_properties(none, raise_if_not_exists=False)
 
     place.target = place.folder / "plain"
-    plain = pl.DataFrame({"id": [1, 1, 2], "email": ["c@x", "d@x", "e@x"], "at": [NOON] * 3})
+    emails = ["c@x", "d@x", "e@x", "f@x"]
+    plain = pl.DataFrame({"id": [1, 1, 2, 2], "email": emails, "at": [NOON] * 4})
     plain.write_delta(str(place.target))
     with pytest.raises(DefinitionError, match="holds rows without versions of each key"):
         load(place, "id", "plain", write=SCD2())
     load(place, "id", "plain")
 
-    assert place.rows("id", "email") == [(1, "b@x"), (2, "e@x")]
+    assert place.rows("id", "email") == [(1, "b@x"), (2, "e@x"), (2, "f@x")]
+    land(place, (2, "g@x"), at=NOON + timedelta(hours=1))
+    load(place, "id", "plain")
+    assert place.rows("id", "email") == [(1, "b@x"), (2, "g@x")]
     assert place.rows("email", path=place.folder / "target") == [("a@x",), ("b@x",)]
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from incremental_assets.changes import Timestamp
@@ -150,7 +151,7 @@ def test_what_is_meant_by_a_date_a_text_or_a_number_is_taken() -> None:
     for given in (midnight, date(2024, 5, 10), "2024-05-10T02:00:00+02:00"):
         assert by_snapshot(snapshot_at=given).table.at == midnight
         assert by_time(start_from=given).table.start == "2024-05-10T00:00:00.000000Z"
-    for number in (41, "41", Decimal("41.0")):
+    for number in (41, "41", Decimal("41.0"), np.int64(41)):
         assert by_number(start_from=number).table.start == "41"
     assert by_time(primary_key=["id", "at", "id"]).table.key == ("id", "at")
 
@@ -158,14 +159,15 @@ def test_what_is_meant_by_a_date_a_text_or_a_number_is_taken() -> None:
 def test_no_table_lies_among_the_files_of_another_one() -> None:
     for paths in (
         {"target_path": "/s/target"},
-        {"target_path": "s3://b/t", "watermark_path": "s3://b/t/marks"},
+        {"source_path": "s3://b/s", "target_path": "s3://b/s/t"},
         {"watermark_path": "/s/deep/marks"},
         {"source_path": "/t/landing"},
     ):
         with pytest.raises(DefinitionError, match=r"lies in the folder .*, such as .*/_"):
             by_time(**paths)
-    with pytest.raises(DefinitionError, match=r"/t/copies lies in the folder /t, .*/t/_copies\."):
-        by_snapshot(snapshot_path="/t/copies")
+    with pytest.raises(DefinitionError, match=r"/s/copies lies in the folder /s, .*/s/_copies\."):
+        by_snapshot(snapshot_path="/s/copies")
+    by_snapshot(snapshot_path="/t/copies")  # which neither VACUUM nor a reader takes for data
     by_time(target_path="/s/_lake/target", watermark_path="/s/_lake/target/.marks")
     by_time(target_path="/source-2")
 

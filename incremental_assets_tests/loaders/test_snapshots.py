@@ -282,3 +282,17 @@ def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
         frame = place.rows("sku", "is_current")
         shown = [s for s, (_, current) in zip(shown, frame, strict=True) if s[0] != "x" or current]
     assert shown == sorted(FIRST, key=str)
+
+
+def test_a_snapshot_that_is_lost_after_a_load_died_is_refused_and_not_begun_anew(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy(place, FIRST)
+    with monkeypatch.context() as dying, pytest.raises(Killed):
+        dying.setattr(load_module, "publish", _killed)
+        place.now += DAY
+        copy(place, FIRST[1:], max_deleted_share=1.0)
+    shutil.rmtree(place.snapshot)
+
+    with pytest.raises(LakeError, match="is missing or of another target"):
+        copy(place, FIRST[1:], max_deleted_share=1.0)

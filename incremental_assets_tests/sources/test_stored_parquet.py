@@ -197,6 +197,8 @@ def test_a_column_that_is_null_in_a_whole_file_has_the_type_of_other_files_or_th
     assert (
         spark.conf.get("spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled") == "false"
     )
+    parquet(tmp_path / "e.parquet", pa.table({"id": [5], "l": [[7]]}))
+    assert sorted(read(spark, tmp_path).column("l"), key=str) == [None, None, [7], [None]]
     parquet(tmp_path / "d.parquet", pa.table({"note": [4]}))
     with pytest.raises(SourceError, match="note is string in some files and bigint in others"):
         read(spark, tmp_path)

@@ -31,6 +31,18 @@ def test_a_cluster_gets_its_master_and_the_jars_but_nothing_sized_for_one_machin
     assert not [name for name in conf if "driver" in name or "artitions" in name]
 
 
+def test_what_was_submitted_keeps_its_master_driver_and_jars(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+
+    conf = session_conf(settings.replace(cache=settings.cache / "no"))
+
+    own = ("spark.master", "spark.driver", "spark.jars", "spark.app", "spark.ui")
+    assert not [name for name in conf if name.startswith(own)]
+    assert conf["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
+
+
 def test_an_embedded_spark_is_sized_for_one_machine(settings: Settings) -> None:
     conf = session_conf(settings.replace(spark_master="local[2]", driver_memory="700m"))
 
