@@ -144,18 +144,18 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
 
 
 def _as_published(batch: Batch) -> Mapping[frozenset[date], TableFiles]:
-    """Days that the batch does not judge and whose input changed, and that input as it was before.
+    """Held days whose input changed, with that input as it was before.
 
-    What is held of a day, or is still unread, is not there, also where a key is on another day as
-    well. Raises LakeError where the input of a held day is gone as it was.
+    What is held of a day is not there, also where a key is on another day as well. Raises LakeError
+    where the input is gone as it was.
     """
     name, history = _facts(batch).name, batch.view.table(batch.table.name)
     upstream = batch.view.table(name)
     by_batch: dict[int, set[date]] = {}
-    for day in history.last_committed.keys() - batch.work.days.keys():
-        low = history.published_up_to(name, day)
-        if upstream.last_touched.get(day, 0) > low:
-            by_batch.setdefault(upstream.changes(day, low)[0].batch, set()).add(day)
+    for day in history.held.keys() & history.last_committed.keys() - batch.work.days.keys():
+        new = upstream.changes(day, history.published_up_to(name, day))
+        if new:
+            by_batch.setdefault(new[0].batch, set()).add(day)
     if not by_batch:
         return {}
     after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name])
@@ -166,17 +166,15 @@ def _as_published(batch: Batch) -> Mapping[frozenset[date], TableFiles]:
             return file.partition["dt"] in days
 
         before = as_it_was_read(batch, name, number - 1, after, of_these)
-        held = days & history.held.keys()
-        if before is not None:
-            found[frozenset(days)] = before
-        elif held:
+        if before is None:
             raise LakeError(
-                f"{batch.table.name}: {named(held)} of it {'is' if len(held) == 1 else 'are'} "
+                f"{batch.table.name}: {named(days)} of it {'is' if len(days) == 1 else 'are'} "
                 f"held, and {name} is no longer there as it was before its batch {number}, so the "
                 "keys that these days share with others cannot be computed without what is held. "
                 "Nothing was published. Repair the input of the held days, or accept them, and "
                 "load them together with these."
             )
+        found[frozenset(days)] = before
     return found
 
 

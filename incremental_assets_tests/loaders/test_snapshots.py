@@ -292,7 +292,7 @@ def test_a_snapshot_that_is_lost_after_a_load_died_is_refused_and_not_begun_anew
         dying.setattr(load_module, "publish", _killed)
         place.now += DAY
         copy(place, FIRST[1:], max_deleted_share=1.0)
-    shutil.rmtree(place.snapshot)
+    shutil.rmtree(place.snapshot / "_delta_log")
 
     with pytest.raises(LakeError, match="is missing or of another target"):
         copy(place, FIRST[1:], max_deleted_share=1.0)

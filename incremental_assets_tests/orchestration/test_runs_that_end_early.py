@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.errors import SourceError, SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.operations.load_due import run_in_this_process
 from incremental_assets.operations.run_report import FAILED
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.due import LOAD_DUE, DueConfig
@@ -176,7 +177,7 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
 
     def no_spark() -> SparkSession:
         starts.append("Java")
-        raise KeyError("colour") if len(starts) % 2 else SparkUnavailableError("no Java")
+        raise KeyError("colour") if len(starts) % 2 else SourceError("no file")
 
     log: list[str] = []
     lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW, log.append)
@@ -187,8 +188,28 @@ def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
         list(LOAD_DUE.run(step))
 
     assert failed.value.description == (
-        "bronze/events: KeyError: 'colour'. The log has the traceback. bronze/users: no Java"
+        "bronze/events: KeyError: 'colour'. The log has the traceback. bronze/users: no file"
     )
     assert len(starts) == 2 * 3  # both days, then each by itself
     assert any("Traceback" in line and "KeyError: 'colour'" in line for line in log)
     assert any(line.startswith("stock cannot be listed") for line in log)
+
+
+def test_without_spark_nothing_is_tried_twice(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    for day in ("2017-01-05", "2017-01-06"):
+        folder = Path(settings.landing) / "events" / day
+        folder.mkdir(parents=True)
+        (folder / "a.jsonl").write_text("{}\n")
+    starts = []
+
+    def no_spark() -> SparkSession:
+        starts.append("Java")
+        raise SparkUnavailableError("no Java")
+
+    lakehouse = Lakehouse(settings, [EVENTS, SALES], no_spark, lambda: NOW)
+    report = run_in_this_process(lakehouse, [EVENTS, SALES], None, lambda _: None)
+
+    assert (report.failed, report.status) == (["bronze/events: no Java"], FAILED)
+    assert len(starts) == 1

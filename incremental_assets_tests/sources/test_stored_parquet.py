@@ -197,11 +197,18 @@ def test_a_column_that_is_null_in_a_whole_file_has_the_type_of_other_files_or_th
     assert (
         spark.conf.get("spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled") == "false"
     )
-    parquet(tmp_path / "e.parquet", pa.table({"id": [5], "l": [[7]]}))
-    assert sorted(read(spark, tmp_path).column("l"), key=str) == [None, None, [7], [None]]
     parquet(tmp_path / "d.parquet", pa.table({"note": [4]}))
     with pytest.raises(SourceError, match="note is string in some files and bigint in others"):
         read(spark, tmp_path)
+
+
+def test_a_list_that_is_empty_in_a_whole_file_is_one_of_whole_numbers(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    parquet(tmp_path / "a.parquet", pa.table({"l": [[]]}))
+    parquet(tmp_path / "b.parquet", pa.table({"l": pa.array([[7]], pa.list_(pa.int32()))}))
+
+    assert sorted(read(spark, tmp_path).column("l")) == [[], [7]]
 
 
 def test_columns_without_a_type_and_without_a_row_are_no_columns(
