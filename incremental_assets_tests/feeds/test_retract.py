@@ -142,7 +142,7 @@ def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(lake:
     shop.load(f"{BEFORE}...{DAY}")
     shop.load_stale()
 
-    assert kills == 3  # after the claim, the staged files, and the commit
+    assert kills == 6  # of bronze and of silver: after the claim, the staged files, and the commit
     assert shop.rows("silver/bookings", "id") == [("a",), ("b",), ("c",)]
     errors: list[BaseException] = []
 

@@ -207,7 +207,7 @@ def test_a_file_that_spark_cannot_unpack_waits_and_no_other_does(tmp_path: Path)
     found = LandedFiles("sales", format="csv").files(str(tmp_path), FIRST)
 
     assert [file.waits for file in found] == [
-        "Spark cannot unpack it; store it plain, or as .gz, .bz2, .zst",
+        "Spark cannot unpack it; store it plain, or as .gz, .bz2, .zst, .zstd",
         "",
         "",
     ]
