@@ -27,8 +27,8 @@ from incremental_assets.changes.snapshot_changes import (
     IN_SCOPE,
     QUARANTINED,
     SHOWN,
-    first_snapshot,
     keep_snapshot,
+    marked,
     previous_snapshot,
     refuse_duplicates,
     restore_snapshot,
@@ -175,8 +175,10 @@ class SnapshotDiff(Detector):
         require_columns(request, own, (*self.key, *self.ignore, *self.scope, *request.partition_by))
         rows = with_order(source, own, F.lit(at).cast("timestamp_ltz"))
         rows = request.with_reasons(rows, [])
-        shown = row_hash(own, ignore=self.ignore) if self.ignore else F.col(HASH)
-        snapshot = frames.cache(rows.withColumn(SHOWN, shown))
+        if self.ignore:
+            snapshot = frames.cache(rows.withColumn(SHOWN, row_hash(own, ignore=self.ignore)))
+        else:  # the same hash is not cached twice
+            snapshot = frames.cache(rows).withColumn(SHOWN, F.col(HASH))
         keyless = F.count_if(F.col("_raw").isNotNull() | self._lacks_key())
         return SourceWindow(snapshot, own, before, {"keyless": Value(keyless)}, found=at)
 
@@ -207,14 +209,17 @@ class SnapshotDiff(Detector):
         previous = previous_snapshot(session, request.snapshot, own, self.ignore)
         if previous is None:
             refuse_duplicates(request, snapshot)
-            differing = first_snapshot(snapshot, own)
+            differing = marked(snapshot.where(is_good()), own, "insert")
         else:
             previous = with_scope(previous, snapshot, self.scope)
             differing = snapshot_changes(frames, request, snapshot, previous, own, at)
         if keyless:  # one of them may be the row that seems to be deleted
             differing = differing.where(~F.col(DELETED))
-        bad = unseen(differing.where(~is_good()), request.state.quarantined(session))
-        changed = frames.cache(differing.where(is_good()).unionByName(bad))
+        if counted.whole.quarantined:
+            bad = marked(snapshot.where(~is_good()), own, "update")
+            bad = unseen(bad, request.state.quarantined(session))
+            differing = differing.unionByName(bad)
+        changed = frames.cache(differing)
         kind = F.when(is_good(), F.col(CHANGE)).otherwise(F.lit(QUARANTINED)).alias("kind")
         counts = {r["kind"]: r["count"] for r in changed.groupBy(kind).count().collect()}
         deletes = counts.get("delete", 0)
@@ -233,6 +238,7 @@ class SnapshotDiff(Detector):
             notes=(_KEYLESS,) if keyless else (),
             # A row that the gate quarantined is not deleted: what was known of it stays.
             stored=changed.where(is_good()),
+            changes=sum(counts.values()) - counts.get(QUARANTINED, 0),
         )
 
     def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:

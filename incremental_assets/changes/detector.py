@@ -52,8 +52,9 @@ class NewRows:
     """The rows that are new, good and bad ones, and the position after them.
 
     `rows` are as in a SourceWindow, with `_deleted` where there may be deletes. `read` and
-    `quarantined` count them; `stored` is what `before_commit` is to store. `identity` is the
-    column by which a good row is found in quarantine, if it may be there.
+    `quarantined` count what was read, and `changes` the good ones of `rows`, if these are fewer;
+    `stored` is what `before_commit` is to store. `identity` is the column by which a good row is
+    found in quarantine, if it may be there.
     """
 
     rows: DataFrame
@@ -67,6 +68,12 @@ class NewRows:
     every: DataFrame | None = None
     stored: DataFrame | None = None
     identity: str | None = HASH
+    changes: int | None = None
+
+    @property
+    def good(self) -> int:
+        """How many of `rows` are good."""
+        return self.read - self.quarantined if self.changes is None else self.changes
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
@@ -36,12 +38,14 @@ from incremental_assets.errors import LakeError, SourceError
 from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import HASH_VERSION, row_hash
+from incremental_assets.storage import open_file
 
 CHANGE = "_change"
 QUARANTINED = "quarantined"
 SHOWN, IN_SCOPE = "_shown", "_in_scope"
 _ROWS, _GOOD_ROWS = "_of_rows", "_of_good_rows"
 _NOW, _WAS = "_of_now", "_of_before"
+_BY_TODAY = f"{HASH_VERSION}:"
 _CHANGES_COLUMNS = ((BATCH, "long"), (CHANGE, "string"))
 
 
@@ -77,9 +81,33 @@ def previous_snapshot(
     shown = row_hash(types, ignore=ignore)
     # A row is stored with its hash; it is taken again where another version of it would differ.
     if not ignore and HASH in rows.columns and all(types[n] == own[n] for n in own):
-        by_today = F.col(HASH).startswith(f"{HASH_VERSION}:")
-        shown = F.when(by_today, F.col(HASH)).otherwise(shown)
+        by_today = F.col(HASH).startswith(_BY_TODAY)
+        all_by_today = all(_is_by_today(f"{snapshot}/{file.path}") for file in table.files)
+        # Of a column that may be read, Spark reads all that it is made from.
+        shown = F.col(HASH) if all_by_today else F.when(by_today, F.col(HASH)).otherwise(shown)
     return rows.withColumn(SHOWN, shown)
+
+
+def _is_by_today(file: str) -> bool:
+    """Whether each hash in a data file is of today's version, by its footer: no row is read."""
+    try:
+        with open_file(file) as stream:
+            footer = pq.read_metadata(stream)
+    except (pa.ArrowException, OSError):
+        return False  # Spark reads it, or says why it cannot
+    names = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    if HASH not in names:
+        return False
+    groups = (footer.row_group(at) for at in range(footer.num_row_groups))
+    found = [group.column(names.index(HASH)).statistics for group in groups]
+    return all(
+        each is not None and each.has_min_max and _starts_as_today(each.min, each.max)
+        for each in found
+    )
+
+
+def _starts_as_today(*bounds: str) -> bool:
+    return all(bound.startswith(_BY_TODAY) for bound in bounds)
 
 
 def with_scope(previous: DataFrame, snapshot: DataFrame, scope: Sequence[str]) -> DataFrame:
@@ -161,11 +189,10 @@ def _changes_of(name: str) -> str:
     return f"changes of {name}"
 
 
-def first_snapshot(snapshot: DataFrame, own: Mapping[str, DataType]) -> DataFrame:
-    """All rows of a snapshot without one before it, as `snapshot_changes` gives them."""
-    return snapshot.select(
-        *map(quoted, _names(own)), F.lit("insert").alias(CHANGE), F.lit(False).alias(DELETED)
-    )
+def marked(rows: DataFrame, own: Mapping[str, DataType], change: Column | str) -> DataFrame:
+    """Rows of a snapshot as changes of one kind that delete nothing."""
+    kind = F.lit(change) if isinstance(change, str) else change
+    return rows.select(*map(quoted, _names(own)), kind.alias(CHANGE), F.lit(False).alias(DELETED))
 
 
 def snapshot_changes(
@@ -176,11 +203,10 @@ def snapshot_changes(
     own: Mapping[str, DataType],
     at: datetime,
 ) -> DataFrame:
-    """The rows that differ: `_change` is insert, update or delete; a deleted row as it was.
+    """The good rows that differ: `_change` is insert, update or delete; a deleted row as it was.
 
-    Rows that the gate quarantined are among them. Only the keys and hashes of the two snapshots are
-    shuffled, and then whole rows of the keys that differ are read. Raises SourceError for a key
-    that the snapshot holds twice.
+    Only the keys and hashes of the two snapshots are shuffled, and then whole rows of the keys that
+    differ are read. Raises SourceError for a key that the snapshot holds twice.
     """
     key = list(request.key)
     differing = frames.cache(_differing_keys(snapshot, previous, key))
@@ -189,14 +215,9 @@ def snapshot_changes(
         refuse_duplicates(request, snapshot)
     if sum(row["count"] for row in counts) <= FEW_KEYS and request.source.size() > LARGE_BYTES:
         differing = F.broadcast(differing)
-    names, marks = _names(own), (CHANGE, DELETED)
     good = snapshot.where(is_good()).join(differing.where(f"{_ROWS} > 0"), key)
     kind = F.when(F.col(_WAS).isNull(), F.lit("insert")).otherwise(F.lit("update"))
-    changed = good.withColumns({CHANGE: kind, DELETED: F.lit(False)})
-    bad = snapshot.where(~is_good())
-    bad = bad.withColumns({CHANGE: F.lit("update"), DELETED: F.lit(False)})
-    found = changed.select(*map(quoted, (*names, *marks)))
-    found = found.unionByName(bad.select(*map(quoted, (*names, *marks))))
+    found = marked(good, own, kind)
     text = F.lit(None).cast("string")
     gone = previous.join(differing.where(f"{_ROWS} = 0"), key).select(
         *map(quoted, own),

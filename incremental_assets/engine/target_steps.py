@@ -199,7 +199,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             new.own,
             new.deletes,
             None if every is None else conformed(every.where(is_good()), state.columns),
-            new.read - new.quarantined,
+            new.good,
         )
         return target.write.stage(frames, self._destination(), changes)
 
