@@ -59,13 +59,16 @@ class JoinedBatch(DayBatch[_Joined]):
             if isinstance(read, AsOf)
         ]
         facts = _changed_facts(session, batch)
-        rows = frames.cache(made_rows(batch, [facts, *looked_up]))
+        rows = made_rows(batch, [facts, *looked_up])
         notes = widen(session, batch.path, table.name, rows.schema.fields)
         days = batch.work.days
 
         def of_these_days(file: DataFile) -> bool:
             return file.partition["dt"] in days
 
+        there = plain_files(batch.path, version_of(batch.path)).files
+        if any(map(of_these_days, there)):  # so the rows are merged, which reads them twice
+            rows = frames.cache(rows)
         to = destination(batch, (*table.key, "dt"), days=tuple(days), keep=of_these_days)
         write = table.write.stage(frames, to, change_set(rows))
         every = upstream_rows(session, batch, table.upstreams[0])

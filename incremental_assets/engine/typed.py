@@ -62,7 +62,7 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch, *, whole: bool = Fals
         if table.write.keeps_versions:
             rows = rows.withColumns({ORDER: F.col(table.version_by[0]), DELETED: F.lit(False)})
             order = (ORDER, HASH)
-        return Typed(_bare(rows, F.col("payload")), order, shapes=shapes)
+        return Typed(_bare(rows, F.col(PAYLOAD)), order, shapes=shapes)
     kind = _kind_before(batch)
     events = table.log.events(frames, landed, table.key, kind, table.name)
     changes = events.rows

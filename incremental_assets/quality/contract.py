@@ -126,9 +126,8 @@ class Contract:
         """
         expected = self.grown((), sorted(expected))
         rows, texts = self._with_texts(rows, expected, shapes)
-        payload = F.col("payload")
         typed = {
-            name: kind.typed(_kind(payload, name), F.expr(texts[name]))
+            name: kind.typed(_kind(F.col(PAYLOAD), name), F.expr(texts[name]))
             for name, kind in self.columns.items()
         }
         # An object or array has a text, too, so without one there is nothing, or JSON null.

@@ -19,6 +19,7 @@ from incremental_assets.quality.expressions import require_condition
 from incremental_assets.quality.rule import RowRule
 
 KEY_COMPLETE = "key_complete"
+_BLANKS = " \t\n\x0b\f\r"
 Bound = int | float | Decimal | str | date | datetime
 # A decimal is exact for large numbers and rounds small fractions away; a double does the reverse.
 _READ_AS = {
@@ -36,7 +37,7 @@ def not_null(column: str) -> RowRule:
     return RowRule(
         f"{column}_not_null",
         f"{column} is neither null nor blank.",
-        lambda: F.col(column).isNotNull() & F.col(column).cast("string").rlike(r"\S"),
+        lambda: F.col(column).isNotNull() & ~_is_blank(F.col(column)),
         columns=(column,),
     )
 
@@ -201,6 +202,13 @@ def _meets(column: str, kind: type, condition: Callable[[Column], Column]) -> Co
     """
     own = F.col(column)
     return F.when(_is_of(own, "string"), _holds(column, kind, condition)).otherwise(condition(own))
+
+
+def _is_blank(own: Column) -> Column:
+    """Whether a text is blank; what is no text never is."""
+    is_text = F.typeof(own).rlike("^(string|char|varchar|binary|variant)")
+    blank = F.ltrim(own.cast("string"), F.lit(_BLANKS)) == ""
+    return F.when(is_text, blank).otherwise(F.lit(False))
 
 
 def _is_nan(column: str) -> Column:

@@ -56,6 +56,9 @@ PINNED = {
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
     # Its default is looked up again for each value that is taken out of a VARIANT or an array.
     "spark.sql.types.framework.enabled": "false",
+    # Fields of a VARIANT that is not shredded are no columns of a file: a scan that takes them out
+    # anyway writes the texts of each row into vectors, and reads them again.
+    "spark.sql.variant.pushVariantIntoScan": "false",
     # The first `lower` by ICU takes a second, to load all of it; Java's gives the same.
     "spark.sql.icu.caseMappings.enabled": "false",
     # How frames are cached: Spark compresses their blocks in any case, and small batches stay in
@@ -88,8 +91,10 @@ _SMALL = {
 _TINY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
+# A task that writes into a few partitions has a file open for each, instead of sorting its rows.
+_LARGE = {"spark.sql.maxConcurrentOutputFileWriters": "16"}
 # Spark reckons 4 MiB for opening a file, so tasks get as many files each, not as many rows.
-_MEDIUM = {
+_MEDIUM = _LARGE | {
     "spark.sql.files.openCostInBytes": "32768",
     # A day of a million rows shuffles 60 MB: by Spark's 64 MB, one task would write all of it into
     # one file, and one task read it after that, while the other cores wait.
@@ -101,7 +106,7 @@ _BY_SIZE: dict[Size, dict[str, str]] = {
     "tiny": _SMALL | _TINY,
     "small": _SMALL,
     "medium": _MEDIUM,
-    "any": {},
+    "any": _LARGE,
 }
 
 

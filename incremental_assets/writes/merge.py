@@ -58,10 +58,12 @@ class Merge(WriteStrategy):
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
         """The latest of the changes of each key, where it is later than the table's row."""
         if not to.order:
-            rows = changes.rows.select(to.number, *to.written(changes.own))
+            rows = spread(changes.rows.select(to.number, *to.written(changes.own)), to)
+            if _is_empty(to):
+                return _inserted_alone(rows, to)
             write, _ = merge(
                 frames,
-                spread(rows, to),
+                rows,
                 to.path,
                 to.folder,
                 to.key,
@@ -151,6 +153,13 @@ def _only_inserted(latest: DataFrame, to: Destination, changes: ChangeSet) -> St
         replaced_by=to.replaced_days(),
         side=side,
     )
+
+
+def _inserted_alone(rows: DataFrame, to: Destination) -> StagedWrite:
+    """Rows of a key each, as they are: the table has none of their keys."""
+    table = plain_files(to.path, version_of(to.path))
+    staged = stage_with(rows, None, table, to.folder)
+    return StagedWrite(staged, inserted=inserted(staged, to))
 
 
 def _looked_up(
