@@ -131,6 +131,19 @@ def unread(table: Table, read: SameDay | AsOf, day: date, view: LedgerView) -> t
     return upstream.looked_up_changes(day, low) if day in history.last_committed else ()
 
 
+def windows_of(table: Table, day: date, view: LedgerView) -> tuple[Window, ...]:
+    """What a day has not read of each upstream: from its watermark to the last batch."""
+    history = view.table(table.name)
+    return tuple(
+        Window(
+            read.table.name,
+            history.watermark(read.table.name, day),
+            view.table(read.table.name).high,
+        )
+        for read in table.upstreams
+    )
+
+
 def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     """The windows of a day, or None if no upstream has anything new for it and it is not held."""
     history = view.table(table.name)
@@ -141,14 +154,7 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
         reasons, judged = [f"held since batch {held.batch}"], held.rows_read
     if not reasons:
         return None
-    windows = tuple(
-        Window(
-            read.table.name,
-            history.watermark(read.table.name, day),
-            view.table(read.table.name).high,
-        )
-        for read in table.upstreams
-    )
+    windows = windows_of(table, day, view)
     rows = sum(_rows_to_read(table, window, day, view) for window in windows)
     return DayWork(day, ", ".join(reasons), windows, rows=max(rows, judged))
 

@@ -7,9 +7,9 @@ from datetime import date
 
 from incremental_assets.delta.delta_table import rows_by_file
 from incremental_assets.errors import DefinitionError
-from incremental_assets.ledger.entry import Entry, Mode, Window
+from incremental_assets.ledger.entry import Entry, Mode
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.derived import upstream_held
+from incremental_assets.plan.derived import upstream_held, windows_of
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import Table
 
@@ -43,14 +43,7 @@ def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str,
         elif day not in history.last_committed:
             refused[day] = "it was never loaded, so there is nothing to restate; run it"
         else:
-            windows = tuple(
-                Window(
-                    read.table.name,
-                    history.watermark(read.table.name, day),
-                    view.table(read.table.name).high,
-                )
-                for read in table.upstreams
-            )
+            windows = windows_of(table, day, view)
             rows = sum(e.rows_read for e in history.since_rebuilt(day))
             works[day] = DayWork(day, why, windows, rows=rows)
     mode: Mode = "merge" if table.write.recomputes_keys else "rebuild"
