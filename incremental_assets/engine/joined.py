@@ -66,10 +66,9 @@ class JoinedBatch(DayBatch[_Joined]):
         def of_these_days(file: DataFile) -> bool:
             return file.partition["dt"] in days
 
-        there = plain_files(batch.path, version_of(batch.path)).files
-        if any(map(of_these_days, there)):  # so the rows are merged, which reads them twice
-            rows = frames.cache(rows)
         to = destination(batch, (*table.key, "dt"), days=tuple(days), keep=of_these_days)
+        if not to.is_empty():  # so the rows are merged, which reads them twice
+            rows = frames.cache(rows)
         write = table.write.stage(frames, to, change_set(rows))
         every = upstream_rows(session, batch, table.upstreams[0])
         return _Joined(every, replace(write, notes=tuple(notes)))

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.lookup import few_keys
-from incremental_assets.delta.read import DataFile, every_file, read_files
+from incremental_assets.delta.read import DataFile, every_file, plain_files, read_files
 from incremental_assets.delta.side_table import (
     SIDE_COLUMNS,
     SIDE_ROWS,
@@ -107,6 +108,10 @@ class Destination:
     def replaced_days(self) -> tuple[str, tuple[date, ...]] | None:
         """The partitions that the batch replaces whole."""
         return ("dt", tuple(self.days)) if self.replaces_days and self.days else None
+
+    def is_empty(self) -> bool:
+        """Whether no file of the table, as it is now, may hold one of the batch's keys."""
+        return not any(map(self.keep, plain_files(self.path, version_of(self.path)).files))
 
     def superseded(self, session: SparkSession) -> DataFrame | None:
         """The rows of its side table: tombstones, superseded versions, conflicts; None without."""

@@ -59,7 +59,7 @@ class Merge(WriteStrategy):
         """The latest of the changes of each key, where it is later than the table's row."""
         if not to.order:
             rows = spread(changes.rows.select(to.number, *to.written(changes.own)), to)
-            if _is_empty(to):
+            if to.is_empty():
                 return _inserted_alone(rows, to)
             write, _ = merge(
                 frames,
@@ -81,7 +81,7 @@ class Merge(WriteStrategy):
         latest = latest_of_batch(frames, changes, to)
         deletes = to.last_deletes(frames, changes.rows)
         simple = deletes is None and lacking is None and not changes.deletes
-        if simple and (to.replaces_days or _is_empty(to)):
+        if simple and (to.replaces_days or to.is_empty()):
             return _only_inserted(latest, to, changes)
         return _looked_up(frames, latest, deletes, to, changes, lacking)
 
@@ -262,8 +262,3 @@ def _with_carried_forward(
     deletes = superseded.where(f"{DELETED} AND {carried_forward}").drop(BATCH, TABLE, WHY)
     deletes = deletes.join(keys, list(to.key), "left_semi")
     return every.unionByName(deletes, allowMissingColumns=True)
-
-
-def _is_empty(to: Destination) -> bool:
-    """Whether no file of the table may hold one of the batch's keys."""
-    return not any(map(to.keep, plain_files(to.path, version_of(to.path)).files))
