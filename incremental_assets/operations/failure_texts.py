@@ -12,7 +12,9 @@ from datetime import date
 
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.lakehouse import DayResult
+from incremental_assets.lakehouse import DayResult, Lakehouse
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.retract import gone_below
 from incremental_assets.plan.skipped import held_until
 from incremental_assets.plurals import counted
 from incremental_assets.table import Table
@@ -60,6 +62,17 @@ def failure_text(
         gone = sorted({path for entry in held[:_MOST_DAYS] for path in gone_of(entry.day)})
         lines.append(held_until(held[0], table, tables, gone))
     return " ".join(lines)
+
+
+def not_published(
+    lakehouse: Lakehouse, table: Table, failed: Mapping[date, DayResult], view: LedgerView
+) -> str:
+    """The `failure_text` of a table of the lake, by a view of its ledger."""
+
+    def gone_of(day: date) -> Sequence[str]:
+        return gone_below(table, day, view, lakehouse.settings)
+
+    return failure_text(table, failed, lakehouse.tables, gone_of)
 
 
 def days_by_state(failed: Mapping[date, DayResult]) -> dict[str, list[str]]:

@@ -10,11 +10,10 @@ from uuid import uuid4
 from incremental_assets.days import DayRange
 from incremental_assets.errors import IncrementalAssetsError, SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
-from incremental_assets.operations.failure_texts import error_of, failure_text
+from incremental_assets.operations.failure_texts import error_of, not_published
 from incremental_assets.operations.run_report import Ran, RunReport, reported
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.due import Due
-from incremental_assets.plan.retract import gone_below
 from incremental_assets.plan.rounds import Left, Unreadable, due_runs
 from incremental_assets.table import Table
 
@@ -123,11 +122,5 @@ def _failure(lakehouse: Lakehouse, done: TableDone) -> tuple[str, bool]:
     failed = done.result.failed if done.result is not None else {}
     if not failed:
         return "", False
-    view = lakehouse.ledger.view()
-    text = failure_text(
-        done.table,
-        failed,
-        lakehouse.tables,
-        lambda day: gone_below(done.table, day, view, lakehouse.settings),
-    )
+    text = not_published(lakehouse, done.table, failed, lakehouse.ledger.view())
     return text, all(day.state == "held" for day in failed.values())

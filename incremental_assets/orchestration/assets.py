@@ -16,7 +16,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations.failure_texts import (
     days_by_state,
     failure_in_brief,
-    failure_text,
+    not_published,
 )
 from incremental_assets.orchestration.events import (
     days_alone,
@@ -36,7 +36,6 @@ from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.partitions import daily, days_of, last_day
 from incremental_assets.orchestration.resources import opened
 from incremental_assets.plan import stale_days
-from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -145,12 +144,7 @@ def _load(
         yield from judged_before_the_last_day(naming.key(table), table, result, history)
         yield from days_alone(naming.key(table), table, result, after)
         raise failure(
-            failure_text(
-                table,
-                result.failed,
-                lakehouse.tables,
-                lambda day: gone_below(table, day, view, lakehouse.settings),
-            ),
+            not_published(lakehouse, table, result.failed, view),
             failure_in_brief(table, result.failed),
             **days_by_state(result.failed),
         )

@@ -1,8 +1,6 @@
 """The manual operations of an incident as jobs: launched from the UI, with a reason as config."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
-from functools import partial
 from typing import Any, TypeAlias
 
 import dagster as dg
@@ -10,9 +8,8 @@ from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, batch_or_moment, named, parse_day, parse_days
-from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations import retract as retracting
@@ -20,7 +17,7 @@ from incremental_assets.operations.failure_texts import (
     error_in_brief,
     error_of,
     failure_in_brief,
-    failure_text,
+    not_published,
 )
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind
@@ -31,7 +28,6 @@ from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.runs import RunnableJob, run_here
-from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -236,17 +232,12 @@ def report(
         yield from still_held(naming.key(table), table, history)
         yield from days_alone(naming.key(table), table, result, after)
         if result.failed:
-            gone_of = partial(_gone, lakehouse, table, view)
-            failed.append(failure_text(table, result.failed, lakehouse.tables, gone_of))
+            failed.append(not_published(lakehouse, table, result.failed, view))
             briefs.append(failure_in_brief(table, result.failed))
     failed += dict.fromkeys(error_of(table, error) for table, error in errors)
     briefs += dict.fromkeys(f"{table.name}: {error_in_brief(error)}" for table, error in errors)
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
-
-
-def _gone(lakehouse: Lakehouse, table: Table, view: LedgerView, day: date) -> Sequence[str]:
-    return gone_below(table, day, view, lakehouse.settings)
 
 
 def days_asked_for(text: str) -> DayRange | None:
