@@ -15,7 +15,7 @@ from incremental_assets.changes.debezium import UNKNOWN_OPERATION
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
 from incremental_assets.changes.inspection import Inspection
-from incremental_assets.changes.lacking import with_partial, with_reasons_of_lacking
+from incremental_assets.changes.lacking import events_with_reasons, with_partial
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
     OP_WORD,
@@ -315,15 +315,10 @@ class ChangeLog(Detector):
             hashed = lacking.hashed(events.own, hashed)
         rows = events.rows.withColumns({DELETED: F.col(OPERATION) == "delete", HASH: hashed})
         reasons = [*events.reasons, *key_reasons(request.key)]
-        if lacking is None:
-            rows = request.with_reasons(
-                *(rows, reasons, _is_upsert()), keyed=False, ordered_by=self.sequence
-            )
-        else:
-            rows = with_reasons_of_lacking(
-                *(request, frames, rows, reasons, _is_upsert(), lacking),
-                *(list(events.own), self.order, self.sequence),
-            )
+        rows = events_with_reasons(
+            *(request, frames, rows, reasons, _is_upsert(), lacking),
+            *(list(events.own), self.order, self.sequence),
+        )
         rows = with_identity(rows, events.stated, of_good=of_good)
         rows = with_partial(rows, lacking, events.own, self.order, state.columns)
         partial = {PARTIAL: rows.schema[PARTIAL].dataType} if PARTIAL in rows.columns else {}

@@ -228,18 +228,23 @@ def as_they_came(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     return with_columns(rows, lacks).drop(NO_EARLIER_FLAG)
 
 
-def with_reasons_of_lacking(
+def events_with_reasons(
     request: ReadRequest,
     frames: Frames,
     rows: DataFrame,
     reasons: Sequence[Column],
     live: Column,
-    lacking: Lacking,
+    lacking: Lacking | None,
     own: Sequence[str],
     order: Sequence[str],
     ordered_by: str,
 ) -> DataFrame:
-    """Events of a loader's log with `_reasons`, judged with the values that they lack."""
+    """Events of a loader's log with `_reasons`.
+
+    Where they may be `lacking` fields, they are judged with the values that they lack.
+    """
+    if lacking is None:
+        return request.with_reasons(rows, reasons, live, keyed=False, ordered_by=ordered_by)
     columns, state = lacking.columns(own, request.key), request.state
     known = known_events(frames, state)
     if lacking.asks_for_earlier:
