@@ -78,7 +78,7 @@ def merge(
     known = F.coalesce(wins, F.lit(False))
     in_conflict = F.lit(False) if conflict is None else F.coalesce(conflict, F.lit(False))
     there = F.expr(f"{OLD} IS NOT NULL")
-    compared = (*(compared or key), *({BATCH} & {*table.schema.names} - {*compared}))
+    compared, of_others = _with_others(table, scope, compared or key)
     if scope:
         lookup = ", ".join(_columns(compared))
         present = read_files(frames.session, table, scope, file_column=FILE)
@@ -95,8 +95,6 @@ def merge(
     )
     decided = frames.cache(decided)
     by = F.col(day) if day else F.lit(None).cast("date")
-    of_others = F.expr(f"{FILE} IS NOT NULL AND {OLD}.{BATCH} IS NULL")
-    of_others = of_others if BATCH in compared else F.col(FILE).isNotNull()
     grouped = decided.groupBy(
         by.alias("day"), FILE, TO_DELETE, _WINS, _IN_CONFLICT, of_others.alias(_OF_OTHERS)
     )
@@ -207,6 +205,21 @@ def delete_insert(
         deleted=sum(row["count"] for row in counts),
         scope=tuple(file.path for file in table.files),
     )
+
+
+def _with_others(
+    table: TableFiles, scope: Sequence[DataFile], compared: Sequence[str]
+) -> tuple[Sequence[str], Column]:
+    """The columns of the lookup, and which of its rows may be of another program.
+
+    `_batch` is read only where the log does not show that each row of the files has one.
+    """
+    if not any(file.may_be_of_others for file in scope):
+        return compared, F.lit(False)
+    if BATCH not in table.schema.names:
+        return compared, F.expr(f"{FILE} IS NOT NULL")
+    named = compared if BATCH in compared else (*compared, BATCH)
+    return named, F.expr(f"{FILE} IS NOT NULL AND {OLD}.{BATCH} IS NULL")
 
 
 def _nothing(table: TableFiles, compared: Sequence[str]) -> dict[str, Column]:

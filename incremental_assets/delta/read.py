@@ -39,7 +39,10 @@ MAX_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of a version: its partition, bytes, and its rows and their batches, if known."""
+    """A file of a version: its partition, bytes, and its rows and their batches, if known.
+
+    `without_batch` is how many of the rows have no batch: another program wrote them.
+    """
 
     path: str
     partition: Mapping[str, Any]
@@ -47,6 +50,12 @@ class DataFile:
     first_batch: int | None = None
     last_batch: int | None = None
     rows: int | None = None
+    without_batch: int | None = None
+
+    @property
+    def may_be_of_others(self) -> bool:
+        """Whether a row of the file may have no batch; so it may, where the log does not say."""
+        return self.without_batch != 0 or self.first_batch is None or self.last_batch is None
 
     def may_hold_batches(self, low: int, high: int) -> bool:
         """Whether a row of a batch above `low` and up to `high` may lie in the file."""
@@ -167,8 +176,8 @@ def _files(table: DeltaTable, names: Sequence[str]) -> list[DataFile]:
     columns = {name: active[name].to_pylist() for name in active.column_names}
     nothing: list[Any] = [None] * active.num_rows
     lows, highs = (columns.get(f"{end}._batch", nothing) for end in ("min", "max"))
-    rows = columns.get("num_records", nothing)
-    of_each = zip(columns["path"], columns["size_bytes"], lows, highs, rows, strict=True)
+    rows, nulls = (columns.get(name, nothing) for name in ("num_records", "null_count._batch"))
+    of_each = zip(columns["path"], columns["size_bytes"], lows, highs, rows, nulls, strict=True)
     return [
         DataFile(unquote(path), {n: columns[f"partition.{n}"][at] for n in names}, *rest)
         for at, (path, *rest) in enumerate(of_each)

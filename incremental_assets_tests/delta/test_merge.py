@@ -129,6 +129,25 @@ def test_a_merge_into_files_that_delta_wrote_itself(small: Small) -> None:
     assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 5), ("c", "2017-01-01", 3)]
 
 
+@pytest.mark.parametrize("statistics", [True, False], ids=["counted in the log", "not counted"])
+def test_a_key_that_another_program_wrote_twice_is_replaced_by_one_row(
+    small: Small, statistics: bool
+) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    if not statistics:
+        small.session.sql(
+            f"ALTER TABLE delta.`{small.path}` "
+            "SET TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '0')"
+        )
+    twice = small.frame(0, ("b", JAN_1, 2), ("b", JAN_1, 2))
+    twice = twice.withColumn("_batch", F.lit(None).cast("long"))
+    twice.write.format("delta").mode("append").save(small.path)
+
+    upsert(small, 2, ("b", JAN_1, 5))
+
+    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 5)]
+
+
 def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
     grown = small.frame(2, ("a", JAN_1, 5)).withColumn("colour", F.lit("red"))

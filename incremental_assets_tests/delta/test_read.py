@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets.delta.read import DataFile, plain_files, read_version
+from incremental_assets.delta.delta_table import add_columns
+from incremental_assets.delta.read import DataFile, data_files, plain_files, read_version
 from incremental_assets.errors import LakeError
 from incremental_assets_tests.delta.conftest import JAN_1, JAN_2, Small
 
@@ -78,3 +82,51 @@ def test_rows_deleted_and_files_compacted_by_delta_itself_are_read_as_they_are(
 def test_a_version_that_is_not_there_says_so(small: Small) -> None:
     with pytest.raises(LakeError, match="cannot be read at version 7"):
         read_version(small.session, small.path, 7)
+
+
+def appended(path: Path, **columns: list[int | None]) -> None:
+    frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.Int64))
+    frame.write_delta(path, mode="append")
+
+
+@pytest.mark.parametrize(
+    ("batches", "may_be"),
+    [
+        pytest.param([1, 2], False, id="each row has one"),
+        pytest.param([1, None], True, id="one row has none"),
+        pytest.param([None, None], True, id="none has one"),
+    ],
+)
+def test_a_file_may_be_of_others_where_the_log_counts_rows_without_a_batch(
+    tmp_path: Path, batches: list[int | None], may_be: bool
+) -> None:
+    appended(tmp_path, id=[1, 2], _batch=batches)
+
+    (file,) = data_files(str(tmp_path), 0)
+
+    assert file.may_be_of_others is may_be
+
+
+def test_a_file_may_be_of_others_where_the_log_does_not_count_them(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"id": [1], "_batch": [1]})
+    unindexed = {"configuration": {"delta.dataSkippingNumIndexedCols": "1"}}
+    rows.write_delta(tmp_path, delta_write_options=unindexed)
+
+    (file,) = data_files(str(tmp_path), 0)
+
+    assert (file.without_batch, file.may_be_of_others) == (None, True)
+
+
+def test_a_file_without_the_column_may_be_of_others_also_where_the_table_got_it_later(
+    tmp_path: Path,
+) -> None:
+    appended(tmp_path, id=[1])
+    before = data_files(str(tmp_path), 0)
+    add_columns(
+        str(tmp_path), [{"name": "_batch", "type": "long", "nullable": True, "metadata": {}}]
+    )
+    appended(tmp_path, id=[2], _batch=[1])
+    after = data_files(str(tmp_path), 2)
+
+    assert [file.may_be_of_others for file in before] == [True]
+    assert sorted(file.may_be_of_others for file in after) == [False, True]
