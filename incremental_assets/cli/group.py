@@ -9,7 +9,6 @@ import errno
 import importlib
 import pkgutil
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -17,13 +16,14 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from incremental_assets.cli.interrupts import was_interrupted
-from incremental_assets.cli.output import bad, log, not_written
+from incremental_assets.cli.output import bad, log, refused_if_full
 from incremental_assets.errors import (
     INTERRUPTED,
     STOPPED,
     CommandError,
     DayError,
     IncrementalAssetsError,
+    OutputError,
     SettingsError,
     TablesError,
 )
@@ -33,11 +33,30 @@ FAILED, WRONG_INPUT = 1, 2
 _WRONG = (SettingsError, DayError, CommandError, TablesError)
 
 
-class _Group(click.Group):
+class _Command(click.Command):
+    """A command whose help has an error of its own where it cannot be written.
+
+    Click prints `--help` and `--version` while it parses the words, and nothing else.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with refused_if_full():
+            return super().parse_args(ctx, args)
+
+
+class _Commands(_Command, click.Group):
+    """A group of such commands."""
+
+    command_class = _Command
+
+
+class _Group(_Commands):
     """Errors that the project raises on purpose are printed as their message, without a trace.
 
     So are words that no command knows, in one line instead of Click's usage and three lines.
     """
+
+    group_class = _Commands
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         for name in _modules():
@@ -69,9 +88,10 @@ class _Group(click.Group):
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            # Of a help text, or of a file: what a command prints has its own error.
-            of_help = any(f.name == "echo" for f in traceback.extract_tb(error.__traceback__))
-            bad("Error:", str(not_written(error)) if of_help else _disk_full(error))
+            bad("Error:", _disk_full(error))  # of a file: what is printed has its own error
+            sys.exit(FAILED)
+        except OutputError as error:  # of the help of this group
+            bad("Error:", str(error))
             sys.exit(FAILED)
         except click.Abort:  # a question was answered with no
             if was_interrupted():

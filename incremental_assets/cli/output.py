@@ -30,21 +30,22 @@ class _Output(Screen):
     """A screen that raises OutputError where nothing can be written to it."""
 
     def print(self, *what: Any, **how: Any) -> None:
-        with _refused_if_full():
+        with refused_if_full():
             super().print(*what, **how)
 
 
 @contextmanager
-def _refused_if_full() -> Iterator[None]:
+def refused_if_full() -> Iterator[None]:
+    """Raises OutputError where what is printed meanwhile cannot be written."""
     try:
         yield
     except BrokenPipeError:  # the reader has read enough
         raise
     except OSError as error:
-        raise not_written(error) from error
+        raise _not_written(error) from error
 
 
-def not_written(error: OSError) -> OutputError:
+def _not_written(error: OSError) -> OutputError:
     """The error for output that cannot be written; what is printed from now on is discarded."""
     with suppress(OSError):  # Python would try once more when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -145,7 +146,7 @@ def show_object(content: Mapping[str, Any]) -> None:
 def write(line: str) -> None:
     """A line of JSON for a program, in ASCII whatever the encoding is. Raises OutputError."""
     line = _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], line)
-    with _refused_if_full():
+    with refused_if_full():
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
