@@ -104,9 +104,14 @@ class TargetState:
         )
 
     def require_same_write(self) -> None:
-        """Raise DefinitionError where the target holds other rows of a key than the write keeps."""
+        """Raise DefinitionError where the target holds other rows of a key than the write keeps.
+
+        One that no load has filled holds none: a load that died may have created it.
+        """
         has = self.rows_of_key or self._unrecorded_rows_of_key()
-        if not has or has == self.write.rows_of_key or not DeltaTable(self.path).file_uris():
+        if not has or has == self.write.rows_of_key:
+            return
+        if self.last is None and not DeltaTable(self.path).file_uris():
             return
         raise DefinitionError(
             f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "
@@ -124,8 +129,7 @@ class TargetState:
             return ""
         has_versions = set(VALIDITY) <= set(self.columns)
         if self.write.keeps_versions:
-            is_fit = has_versions or (self.last is None and not DeltaTable(self.path).file_uris())
-            return "" if is_fit else "rows without versions"
+            return "" if has_versions else "rows without versions"
         if self.last is not None:
             return "versions" if self.last.mode == HISTORY else ""
         return "versions" if has_versions and BATCH in self.columns else ""

@@ -123,9 +123,9 @@ def _state(target: TargetTable) -> tuple[TargetState, TableHistory]:
             f"{target.name} was rewound{by}, and not all of it was loaded since. Load, then verify."
         )
     state.require_key()
-    state.require_same_write()
     history = ledger.view().table(target.name)
     state = state.with_ledger(tail.last, history)
+    state.require_same_write()
     state.require_same_marks(target.changes.order, target.changes.positioned_by)
     return state, history
 
