@@ -47,8 +47,8 @@ WARNING = "warn"
 LONG = 600  # seconds
 
 pytestmark = thorough(
-    "scenarios/test_gate.py, feeds/test_rules.py, feeds/test_gate_of_other_days.py, "
-    "end_to_end/test_command_line.py: a range with a held day"
+    "scenarios/test_gate.py, feeds/test_rules.py, feeds/test_gold_days.py, "
+    "feeds/test_gate_of_other_days.py, end_to_end/test_command_line.py: a range with a held day"
 )
 
 Rows = Mapping[str, Mapping[str, Sequence[tuple[str, int]]]]
