@@ -1,13 +1,9 @@
-"""Everything that goes on without Spark, over the S3 protocol: a real server, in a process."""
+"""A lake over the S3 protocol, as far as it goes without Spark: its ledger, commits and tidying."""
 
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -17,7 +13,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import s3fs
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
@@ -39,66 +34,20 @@ from incremental_assets.delta.vacuum import (
     version_at,
     without_needed,
 )
-from incremental_assets.errors import ConflictError, LakeError, SourceError
+from incremental_assets.errors import ConflictError, LakeError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.maintenance import maintain
 from incremental_assets.query import query
-from incremental_assets.retail.feed.land import LandSummary, land
 from incremental_assets.retail.reports import reports
 from incremental_assets.settings import PREFIX, Settings
-from incremental_assets.sources.delta_commits import delta_files_since
-from incremental_assets.sources.landed_files import LandedFiles, missing_or_changed
-from incremental_assets.sources.source_file import with_content_tag
-from incremental_assets.sources.stored import Stored, fixed_at
-from incremental_assets.sources.stored_delta import FixedDelta
 from incremental_assets.storage import files_below, open_file, open_store
 from incremental_assets.verifying.scratch import scratch_lake
+from incremental_assets_tests.object_store.conftest import APP, DAY, either_name
 from incremental_assets_tests.thorough import thorough
 
-APP = "silver/sales"
-DAY = date(2017, 1, 2)
 NOON = datetime(2017, 1, 3, 12, tzinfo=UTC)
-STARTS_WITHIN_SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The address of an S3 server; its credentials are in the environment."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + STARTS_WITHIN_SECONDS
-    while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    url = f"http://127.0.0.1:{port}"
-    with pytest.MonkeyPatch.context() as environment:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            environment.setenv(name, "for-the-test")
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-            environment.setenv(name, "us-east-1")
-        environment.setenv("AWS_ENDPOINT_URL", url)
-        environment.setenv("AWS_ALLOW_HTTP", "true")
-        try:
-            yield url
-        finally:
-            process.kill()
-            process.wait()
-
-
-@pytest.fixture
-def bucket(request: pytest.FixtureRequest, server: str) -> str:
-    """The URI of an empty bucket, by the name that Spark knows or by the one a test asks for."""
-    uri = f"{getattr(request, 'param', 's3a')}://shop-{time.monotonic_ns()}"
-    store, inside = open_store(uri)
-    store.mkdir(inside)
-    return uri
 
 
 def claim(view: LedgerView) -> Sequence[Entry]:
@@ -131,20 +80,6 @@ def staged(path: str, batch: int) -> Staged:
         (file,),
         tuple({"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in fields),
     )
-
-
-either_name = pytest.mark.parametrize(
-    "bucket",
-    [pytest.param("s3", marks=thorough("object_store/test_s3.py: as s3a")), "s3a"],
-    indirect=True,
-)
-
-
-@pytest.fixture
-def table(bucket: str) -> str:
-    path = f"{bucket}/lake/silver/sales"
-    ensure_table(path, APP, (("_batch", "long"), ("dt", "date")), ("dt",))
-    return path
 
 
 def test_racing_claims_never_get_the_same_number(bucket: str) -> None:
@@ -209,66 +144,6 @@ def test_what_was_published_can_be_told_from_the_log(table: str) -> None:
     assert commit.added == {(str(DAY),): 1}
 
 
-def land_some(landing: str) -> LandSummary:
-    return land(landing, DAY, DAY, 0.0, 0.0, 0.0, sample=0.02, progress=lambda _: None)
-
-
-def test_a_landed_feed_is_known_by_the_tags_of_the_store_and_its_day_left_alone(
-    bucket: str,
-) -> None:
-    landing = f"{bucket}/landing"
-    assert land_some(landing).written
-    assert not land_some(landing).written
-    feed = LandedFiles("users")
-
-    before = feed.files(landing, DAY)
-    store, inside = open_store(landing)
-    store.pipe(f"{inside}/{before[0].path}", b'{"user_id": "1"}\n')
-    after = feed.files(landing, DAY)
-
-    assert feed.days(landing) == [DAY]
-    assert [f.path for f in before] == [f.path for f in after]
-    assert before[0].tag != after[0].tag != ""
-    assert with_content_tag(landing, after[0]) == after[0]
-    assert missing_or_changed(landing, after) == []
-
-
-def test_many_days_of_a_feed_are_listed_at_once_as_each_would_be(bucket: str) -> None:
-    landing = f"{bucket}/landing"
-    days = [date(2017, 1, day) for day in range(1, 29)]
-    store, inside = open_store(landing)
-    names = ("2017-01-02/a.jsonl", "2017-01-02/b/c.jsonl", "2017-01-03/_aside.jsonl", "read.me")
-    for name in names:
-        store.pipe(f"{inside}/events/{name}", b"{}")
-    feed = LandedFiles("events")
-
-    found = feed.by_day(landing, days)
-
-    assert list(found) == days
-    assert [f.path for f in found[DAY]] == [f"events/{name}" for name in names[:2]]
-    assert found == {day: feed.files(landing, day) for day in days}
-
-
-@pytest.mark.parametrize("look", [LandedFiles("events").days, Stored.fix])
-def test_a_store_that_does_not_answer_is_a_source_that_cannot_be_read(
-    server: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[object], object]
-) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    s3fs.S3FileSystem.clear_instance_cache()
-    place = "s3://shop/landing"
-
-    with pytest.raises(
-        SourceError, match=rf"s3://shop/landing\S* cannot be read: no answer.*{url}"
-    ):
-        look(Stored(place) if look is Stored.fix else place)
-
-    s3fs.S3FileSystem.clear_instance_cache()
-
-
 def test_a_bucket_that_is_not_there_is_named(server: str) -> None:
     path = "s3://no-such-bucket/lake/silver/sales"
 
@@ -279,45 +154,6 @@ def test_a_bucket_that_is_not_there_is_named(server: str) -> None:
 def _rows(uri: str) -> pq.FileMetaData:
     with open_file(uri) as stream:
         return pq.read_metadata(stream)
-
-
-def put(path: str, content: bytes) -> None:
-    store, inside = open_store(path)
-    with store.open(inside, "wb") as stream:
-        stream.write(content)
-
-
-def test_a_source_of_files_is_fixed_with_the_stores_tags(bucket: str) -> None:
-    folder = f"{bucket}/feed"
-    put(f"{folder}/1.json", b'{"id": 1}\n')
-    put(f"{folder}/_temporary/2.json", b'{"id": 2}\n')
-
-    fixed = fixed_at(folder)
-
-    assert (fixed.format, [file.path for file in fixed.files]) == ("json", ["1.json"])
-    assert fixed.tagged(fixed.files[0]).tag == fixed.files[0].tag != ""
-    assert (fixed.size(), fixed.missing_or_changed()) == (10, [])
-    put(f"{folder}/1.json", b'{"id": 9}\n')
-    assert fixed.missing_or_changed() == list(fixed.files)
-
-
-@either_name
-def test_a_single_file_and_a_delta_table_are_reported_apart(bucket: str) -> None:
-    put(f"{bucket}/one.csv", b"id\n1\n")
-    write_deltalake(f"{bucket}/table", pa.table({"id": [1]}))
-    write_deltalake(f"{bucket}/table", pa.table({"id": [2]}), mode="append")
-
-    file, table = fixed_at(f"{bucket}/one.csv"), fixed_at(f"{bucket}/table")
-
-    assert (file.format, [f.path for f in file.files]) == ("csv", ["one.csv"])
-    assert (type(table), table.version) == (FixedDelta, 1)
-    news = delta_files_since(f"{bucket}/table", 0, 1)
-    assert (news.complete, len(news.files)) == (True, 1)
-
-
-def test_a_source_that_is_not_there_is_reported(bucket: str) -> None:
-    with pytest.raises(SourceError, match="There is nothing at"):
-        Stored(f"{bucket}/nowhere").fix()
 
 
 @either_name
