@@ -58,6 +58,13 @@ def read(
         return Table(types, [row.asDict() for row in rows.collect()])
 
 
+def lines(spark: SparkSession, folder: Path, *texts: str | bytes, **known: DataType) -> Table:
+    """Lines of JSON, read as columns; `known` are the types of those that the target has."""
+    data = b"".join((t.encode() if isinstance(t, str) else t) + b"\n" for t in texts)
+    put(folder / "a.json", data)
+    return read(spark, folder, known)
+
+
 def payloads(
     spark: SparkSession, path: Path, only: Collection[str] | None = None
 ) -> list[tuple[str | None, str | None, str | None]]:
