@@ -30,7 +30,7 @@ from incremental_assets_tests.thorough import thorough
 
 pytestmark = thorough(
     "loaders/test_killed_at_each_commit.py, loaders/test_unchanged.py, "
-    "feeds/test_unchanged_on_connect.py: "
+    "end_to_end/test_own_tables.py: "
     "killed at each commit, what a first load left, on a Connect server"
 )
 OPTIONS = {
