@@ -3,7 +3,7 @@
 A table loaded every quarter of an hour and two daily ones below it, each batch claimed and then
 committed. Most of it is written in large commits, because a hundred thousand batches one by one
 take an hour or two; the last ones go through the ledger itself, and `--appended` says how many.
-Nothing is asserted: the goals stand beside the figures. The figures go to the terminal and to
+Nothing is asserted: the goals stand next to the figures. The figures go to the terminal and to
 `benchmarks/results/ledger.md`.
 """
 

@@ -2,7 +2,7 @@
 
 Whole processes, from start to exit, each on a fresh lake and a fresh Dagster home; the contenders
 take turns, and a ratio is the median of the ratios turn by turn. Nothing is asserted: the goals
-stand beside the figures. The figures go to the terminal and to `benchmarks/results/quick.md`.
+stand next to the figures. The figures go to the terminal and to `benchmarks/results/quick.md`.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def main() -> None:
 
 
 def _nothing(_: str) -> None:
-    """Landing is quick; the runs are told."""
+    """Landing is quick; the runs are reported."""
 
 
 if __name__ == "__main__":

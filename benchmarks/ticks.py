@@ -3,7 +3,7 @@
 A feed of many small files in ten years of day folders, all of them loaded, and the days of all
 tables built on it. A tick is called as the code server calls it, in one process; what a daemon and
 a code server add for the call itself is not in the figures. Nothing is asserted: the goal stands
-beside the figures; the CPU time of the process is what another load of the machine changes least.
+next to the figures; the CPU time of the process is what another load of the machine changes least.
 They go to the terminal and to `benchmarks/results/ticks.md`.
 """
 

@@ -192,7 +192,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError(" ".join(map(_told, error.errors()))) from None
+            raise SettingsError(" ".join(map(_message, error.errors()))) from None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -290,7 +290,7 @@ def _after(variable: str) -> str:
     return variable.upper().removeprefix(PREFIX)
 
 
-def _told(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails) -> str:
     name, value = str(error["loc"][0]), error["input"]
     field = Settings.model_fields.get(name)
     if field is None:

@@ -244,14 +244,14 @@ def _check_typed(table: Table) -> None:
 
 
 def _check_day(table: Table) -> None:
-    """Whether the contract has a business day that can be told from its column."""
+    """Whether the contract has a business day that can be read from its column."""
     if table.day is None or table.schema is None or table.transform is not None:
         return  # a transform may give the column another type
     kind = table.schema.columns[table.day]
     if kind.sql not in _TYPES_OF_DAYS:
         raise DefinitionError(
             f"{table.name}: day is {table.day!r}, and the contract has it as "
-            f"{type(kind).__name__}(), of which no day can be told. Declare "
+            f"{type(kind).__name__}(), from which no day can be read. Declare "
             f"{table.day}=Instant()."
         )
 

@@ -42,7 +42,7 @@ import logging, time
 from incremental_assets.cli import main
 from incremental_assets.cli.interrupts import end_quietly
 
-# Told by the main thread: an interrupt may come while it holds the lock of its output.
+# Printed by the main thread: an interrupt may come while it holds the lock of its output.
 stopped = []
 
 @main.command()

@@ -65,7 +65,7 @@ def test_columns_that_keep_their_name_need_no_word_and_the_facts_come_first() ->
 
 
 def test_what_is_declared_goes_before_names_and_a_star_behind_the_facts_own() -> None:
-    told = replace(
+    mart = replace(
         MART,
         lineage={
             "at": ("silver/users.at", "silver/sales.id"),
@@ -74,7 +74,7 @@ def test_what_is_declared_goes_before_names_and_a_star_behind_the_facts_own() ->
         },
     )
 
-    assert origins(told, "at", "user_name", "user_note", "user_id", "user_x", "counted") == {
+    assert origins(mart, "at", "user_name", "user_note", "user_id", "user_x", "counted") == {
         "at": ["silver/users.at", "silver/sales.id"],
         "user_name": ["silver/users.name"],
         "user_note": ["silver/sales.user_note"],

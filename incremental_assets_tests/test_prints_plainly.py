@@ -73,8 +73,8 @@ def test_the_console_of_a_run_steers_no_terminal(capsys: pytest.CaptureFixture[s
     def job() -> None:
         says()
 
-    told: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
-    job.execute_in_process(run_config=told, raise_on_error=False)
+    run_config: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    job.execute_in_process(run_config=run_config, raise_on_error=False)
 
     printed = capsys.readouterr().err
     assert f"found {SHOWN}" in printed
@@ -93,8 +93,8 @@ def test_a_step_that_was_stopped_is_reported_without_a_stack(
     def job() -> None:
         loads()
 
-    told: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
-    job.execute_in_process(run_config=told, raise_on_error=False)
+    run_config: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    job.execute_in_process(run_config=run_config, raise_on_error=False)
 
     printed = capsys.readouterr().err
     assert "loads was stopped" in printed
@@ -123,8 +123,8 @@ def test_a_step_that_failed_is_named_once_and_as_its_table(
         silver__users()
 
     config = {"log_level": "INFO", "brief": brief}
-    told: Mapping[str, Any] = {"loggers": {"console": {"config": config}}}
-    job.execute_in_process(run_config=told, raise_on_error=False)
+    run_config: Mapping[str, Any] = {"loggers": {"console": {"config": config}}}
+    job.execute_in_process(run_config=run_config, raise_on_error=False)
 
     printed = capsys.readouterr().err
     assert ("FAILED silver/sales: 2017-01-05 not published." in printed) is not brief
@@ -165,9 +165,9 @@ def test_a_rule_on_rows_that_failed_on_several_days_is_one_line(
         raise dg.Failure("sales: 2017-01-01 not published.")
 
     made = dg.Definitions([sales], loggers={"console": console})
-    told = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    run_config = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
     job = made.resolve_implicit_global_asset_job_def()
-    job.execute_in_process(run_config=told, raise_on_error=False)
+    job.execute_in_process(run_config=run_config, raise_on_error=False)
 
     printed = capsys.readouterr().err.splitlines()
     assert [line.partition(" ")[2] for line in printed[:3]] == [

@@ -34,8 +34,8 @@ def test_what_was_run_and_is_due_still_is_an_error(monkeypatch: pytest.MonkeyPat
     assert (
         f"left silver/sales {DAYS}: batch 7 is not read. It was run and is still due" in done.output
     )
-    told = json.loads(ended(monkeypatch, "--json", came_later=False).stdout)
-    assert told["left"] == [
+    shown = json.loads(ended(monkeypatch, "--json", came_later=False).stdout)
+    assert shown["left"] == [
         {
             "table": "silver/sales",
             "first_day": "2017-01-05",

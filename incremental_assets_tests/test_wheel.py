@@ -20,7 +20,7 @@ from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets_tests.pages import written
 from incremental_assets_tests.thorough import thorough
 
-BESIDE_CODE = {
+NOT_CODE = {
     "incremental_assets/orchestration/dagster.yaml",
     "incremental_assets/py.typed",
     "incremental_assets/spark/jars.lock",
@@ -51,7 +51,7 @@ def test_the_wheel_holds_the_package_and_the_files_it_reads_and_nothing_else(whe
 
     assert {name.partition("/")[0] for name in names} == {"incremental_assets", about.split("/")[0]}
     found = {n for n in names if n.startswith("incremental_assets/") and not n.endswith(".py")}
-    assert found == BESIDE_CODE
+    assert found == NOT_CODE
     assert re.findall(r"^Provides-Extra: (\w+)", metadata, re.M) == [
         *("demo", "kafka", "postgresql", "s3", "testing")
     ]

@@ -1,6 +1,6 @@
 """Draw docs/data-flow.svg from the definitions of the tables: `python scripts/draw_data_flow.py`.
 
-Rows of bronze and silver lie beside each other, gold below each other; a line leads from each
+Rows of bronze and silver lie next to each other, gold below each other; a line leads from each
 table to those that read it, a dashed one where it is looked up as of a time.
 """
 

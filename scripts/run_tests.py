@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     with ExitStack() as stack:
         claims = stack.enter_context(tempfile.TemporaryDirectory())
         command = [*PYTEST, "--claims", claims, *words]
-        told = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(OTHERS)]
+        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(OTHERS)]
         running = [
             subprocess.Popen(
                 [*command, "--from-the-end"],
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
-            for out in told
+            for out in outputs
         ]
         try:
             statuses = [subprocess.call(command, cwd=PROJECT, env=env)]
@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
             for process in running:
                 process.terminate()  # of no effect where it has ended
                 process.wait()
-        for out in told:
+        for out in outputs:
             out.seek(0)
             sys.stdout.write(out.read())
     return next((status for status in statuses if status), 0)

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def told_of_recording(
+def recording_progress(
     instance: dg.DagsterInstance,
     keys: Sequence[dg.AssetKey],
     days: DayRange,
@@ -36,10 +36,10 @@ def told_of_recording(
 
     Only while Dagster records what is planned, or the days of a table that was loaded.
     """
-    progress = _told(lambda: _Recording(instance, keys, days))
+    progress = _if_answered(lambda: _Recording(instance, keys, days))
 
     def tell_progress() -> None:
-        line = _told(progress.line) if progress is not None else None
+        line = _if_answered(progress.line) if progress is not None else None
         if line:
             tell(line)
 
@@ -47,7 +47,7 @@ def told_of_recording(
         yield
 
 
-def _told(ask: Callable[[], _T]) -> _T | None:
+def _if_answered(ask: Callable[[], _T]) -> _T | None:
     """What the instance says; None where it cannot say it now, which is no reason to fail a run."""
     try:
         return ask()

@@ -22,7 +22,7 @@ from incremental_assets.orchestration.failures import (
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.partitions import tags_of
-from incremental_assets.orchestration.recording import told_of_recording
+from incremental_assets.orchestration.recording import recording_progress
 from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.due import Due
@@ -77,7 +77,7 @@ def run_what_is_due(
     ):
         announce(due)
         keys = [naming.key(table) for table in due.tables]
-        with told_of_recording(instance, keys, due.days, tell):
+        with recording_progress(instance, keys, due.days, tell):
             result = run_here(
                 job,
                 instance,

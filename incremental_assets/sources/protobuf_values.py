@@ -2,7 +2,7 @@
 
 It runs in Spark's Python workers. Names are those of the schema; numbers stay numbers, also those
 of 64 bits; bytes are base64, enums the names of their values, times ISO 8601, and an Any its
-`type_url` and its bytes. A field without a value that can be told from its default is null.
+`type_url` and its bytes. A field without a value is null where that is distinct from its default.
 """
 
 from __future__ import annotations

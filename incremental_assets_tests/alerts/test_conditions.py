@@ -1,4 +1,4 @@
-"""What wants a person's eye, told by ledgers that are written out by hand."""
+"""What wants a person's eye, shown by ledgers that are written out by hand."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_a_stale_day_is_due_once_it_has_waited_since_the_first_change_for_long_e
 
     waiting = found(first, again, tables=(EVENTS, SALES))
 
-    told = [(c.kind, c.table, c.day, c.since) for c in waiting]
-    assert told == [("stale", "silver/sales", jan(5), NOON)]
+    shown = [(c.kind, c.table, c.day, c.since) for c in waiting]
+    assert shown == [("stale", "silver/sales", jan(5), NOON)]
     assert waiting[0].found == "waits since 2017-01-31 12:00 UTC to be rebuilt"
     assert due(waiting, LIMITS, NOON + timedelta(hours=6, seconds=-1)) == []
     assert due(waiting, LIMITS, NOON + timedelta(hours=6)) == waiting

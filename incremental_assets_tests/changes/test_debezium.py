@@ -150,12 +150,12 @@ def test_one_field_of_the_key_is_enough_to_change_it(of_two_fields: Found) -> No
 
 
 def test_without_the_old_key_nothing_is_known_of_it(found: Found) -> None:
-    told = {
+    operations = {
         str(before): [(row["_operation"], row["_row"]) for row in found[f"before {before}"]]
         for before in BEFORES
     }
 
-    assert told == {str(before): [("upsert", ANNE)] for before in BEFORES}
+    assert operations == {str(before): [("upsert", ANNE)] for before in BEFORES}
 
 
 def test_rows_that_swap_their_keys_at_one_position_do_not_delete_each_other(found: Found) -> None:

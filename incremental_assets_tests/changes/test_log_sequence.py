@@ -231,9 +231,9 @@ def test_two_kinds_of_a_first_load_are_refused() -> None:
 
 def test_text_is_the_type_unless_another_is_reported(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("9",)], "v string")
-    told, default = (
+    given, default = (
         frame.select(sequence_number(F.col("v"), "number", *types)).collect()
         for types in ([StringType()], [])
     )
 
-    assert told == default
+    assert given == default

@@ -1,4 +1,4 @@
-"""A command that is not there is told before a Spark is started for it."""
+"""A command that is not there is reported before a Spark is started for it."""
 
 from __future__ import annotations
 

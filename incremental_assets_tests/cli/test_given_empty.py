@@ -46,7 +46,7 @@ def test_no_command_takes_an_empty_option_for_one_that_was_left_out(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("run", ""), "There is no table ''"),
         (("plan", ""), "There is no table ''"),
@@ -60,8 +60,8 @@ def test_no_command_takes_an_empty_option_for_one_that_was_left_out(
     ],
 )
 def test_nor_an_empty_table_step_day_batch_or_reason(
-    command: Command, words: tuple[str, ...], told: str
+    command: Command, words: tuple[str, ...], message: str
 ) -> None:
     done = command(*words)
 
-    assert (done.exit_code, told in done.stderr) == (2, True), done.output
+    assert (done.exit_code, message in done.stderr) == (2, True), done.output

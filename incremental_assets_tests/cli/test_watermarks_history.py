@@ -25,8 +25,8 @@ def test_a_table_by_timestamp_shows_its_moments_and_not_the_versions_of_its_sour
 
     done = command("watermarks", "history", "bronze/orders", "--json")
 
-    told = [(e["batch"], e["upstream"], e["low"], e["high"]) for e in json.loads(done.stdout)]
-    assert told == [(2, SOURCE, low, high), (1, SOURCE, "", low)]
+    shown = [(e["batch"], e["upstream"], e["low"], e["high"]) for e in json.loads(done.stdout)]
+    assert shown == [(2, SOURCE, low, high), (1, SOURCE, "", low)]
 
 
 def test_a_person_reads_moments_without_microseconds_that_are_none(
@@ -49,5 +49,5 @@ def test_a_table_of_the_lake_shows_the_batches_of_its_upstreams(
 
     done = command("watermarks", "history", "silver/sales", "--json")
 
-    (told,) = json.loads(done.stdout)
-    assert (told["upstream"], told["low"], told["high"]) == ("bronze/events", "0", "3")
+    (shown,) = json.loads(done.stdout)
+    assert (shown["upstream"], shown["low"], shown["high"]) == ("bronze/events", "0", "3")

@@ -48,11 +48,11 @@ print({"pyspark", "dagster"} & set(sys.modules))
 
 
 def test_one_line_says_what_is_wrong_and_what_was_meant(command: Command) -> None:
-    for words, told in WRONG.items():
+    for words, message in WRONG.items():
         done = command(*words)
 
         assert (done.exit_code, done.stdout) == (2, ""), (words, done.output)
-        assert told in done.stderr, words
+        assert message in done.stderr, words
         assert done.stderr.startswith("Error: "), words
         assert done.stderr.count("\n") == 1, words
 

@@ -227,7 +227,7 @@ def test_partitions_hold_each_row_once_and_are_of_one_moment(
         database.execute("DELETE FROM numbers WHERE ctid IN (SELECT max(ctid) FROM numbers)")
 
 
-def test_a_database_that_stops_amid_a_read_is_told_and_nothing_is_lost(
+def test_a_database_that_stops_amid_a_read_is_reported_and_nothing_is_lost(
     lake: Lakes, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.execute("CREATE TABLE moves (number bigint, what text)")

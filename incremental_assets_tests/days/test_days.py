@@ -1,4 +1,4 @@
-"""Days and ranges of days: what can be written, and what a mistake is told."""
+"""Days and ranges of days: what can be written, and what is said of a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a table holds, told by its log."""
+"""How much a table holds, by its log."""
 
 from __future__ import annotations
 

@@ -214,8 +214,8 @@ class Gates:
         for entry in self.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
             assert entry.dagster_event is not None
             failed = entry.dagster_event.step_failure_data
-            told = failed.user_failure_data
-            yield (told.description or "") if told else failed.error_display_string
+            raised = failed.user_failure_data
+            yield (raised.description or "") if raised else failed.error_display_string
 
 
 def orders(day: str, *, bad: bool) -> list[dict[str, object]]:

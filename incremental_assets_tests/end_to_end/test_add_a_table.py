@@ -80,8 +80,8 @@ def a_rule_that_was_too_strict_is_corrected(shop: Shop, silver: Path) -> None:
 
     assert replay.returncode == 0, replay.stderr
     (day,) = json.loads(replay.stdout)
-    told = ("day", "tried", "passed", "in_quarantine")
-    assert [day[name] for name in told] == ["2017-01-05", 1, 1, 0]
+    columns = ("day", "tried", "passed", "in_quarantine")
+    assert [day[name] for name in columns] == ["2017-01-05", 1, 1, 0]
     assert run.returncode == 1, run.stderr  # all that came on the 7th is bad
     assert "gate accept silver/returns 2017-01-07 --reason" in run.stderr
     assert daily(shop) == [("2017-01-05", 36), ("2017-01-06", 7)]

@@ -145,12 +145,12 @@ def run_as_planned(
     assert listed.returncode == 0, listed.stderr
     done = shop.ask("run", "--json")
 
-    def told(rows: list[dict[str, object]]) -> set[tuple[object, ...]]:
+    def rows_of(rows: list[dict[str, object]]) -> set[tuple[object, ...]]:
         return {(r["table"], r["day"], r["batch"], r["mode"]) for r in rows}
 
     rows = json.loads(listed.stdout)
     ran = json.loads(done.stdout)
-    assert told(ran["loaded"]) == told([row for row in rows if row["run"]])
+    assert rows_of(ran["loaded"]) == rows_of([row for row in rows if row["run"]])
     assert len(ran["runs"]) == max(row["run"] or 0 for row in rows)
     return done, {(row["table"], row["day"]) for row in rows if row["mode"] == "skip"}
 
@@ -158,26 +158,26 @@ def run_as_planned(
 def what_the_ledger_tells(shop: Shop) -> None:
     """The 4th is published in silver and not yet built upon; the 5th is held."""
 
-    def told(*words: str) -> list[dict[str, object]]:
+    def shown(*words: str) -> list[dict[str, object]]:
         done = shop.ask(*words, "--json")
         assert done.returncode == 0, done.stderr
         found: list[dict[str, object]] = json.loads(done.stdout)
         return found
 
-    stale = {(row["table"], row["day"]): row["why"] for row in told("stale")}
+    stale = {(row["table"], row["day"]): row["why"] for row in shown("stale")}
     assert stale == {(GOLD, "2017-01-04"): "silver/sales batch 1"}
-    newest, *_ = told("batches", "silver/sales", "--day", "2017-01-05")
+    newest, *_ = shown("batches", "silver/sales", "--day", "2017-01-05")
     assert (newest["batch"], newest["state"], newest["read"]) == (1, "held", 20)
     assert "quarantined_share: 2 of 20 rows" in str(newest["why"])
-    (sales,) = told("watermarks", "show", "silver/sales")
+    (sales,) = shown("watermarks", "show", "silver/sales")
     assert (sales["batch"], sales["last_day"], sales["held_days"]) == (1, "2017-01-04", 1)
     assert sales["watermark"] == "bronze/events batch 1"
-    (events,) = told("watermarks", "show", "bronze/events")
+    (events,) = shown("watermarks", "show", "bronze/events")
     assert events["watermark"] == "landing day 2017-01-05"
     said = shop.ask("stale").stdout
     assert "silver/sales 2017-01-05 is held since batch 1: quarantined_share: 2 of 20 rows" in said
     assert f"--reason …`, and run it again. Until then {GOLD} waits." in said
-    (window,) = told("watermarks", "history", "silver/sales")
+    (window,) = shown("watermarks", "history", "silver/sales")
     assert (window["upstream"], window["low"], window["high"]) == ("bronze/events", "0", "1")
     for words in (("stale",), ("batches", "--limit", "3"), ("watermarks", "show")):
         assert "silver/sales" in shop.ask(*words, COLUMNS="250").stdout, words

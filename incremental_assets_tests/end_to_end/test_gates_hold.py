@@ -241,8 +241,8 @@ def evaluations(
 
 def same_days(evaluation: dg.AssetCheckEvaluation) -> Iterator[str]:
     """The other days of a load on which a rule found the same."""
-    told = evaluation.metadata.get("same_on")
-    for span in str(told.value).split(", ") if told is not None else ():
+    spans = evaluation.metadata.get("same_on")
+    for span in str(spans.value).split(", ") if spans is not None else ():
         yield from map(str, parse_days(span))
 
 

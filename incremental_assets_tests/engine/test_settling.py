@@ -91,11 +91,11 @@ def test_a_batch_whose_commit_was_cut_from_the_log_is_reported(settings: Setting
     for commit in (Path(table_log.path) / "_delta_log").glob("0*.json"):
         commit.unlink()
 
-    with pytest.raises(LedgerError) as told:
+    with pytest.raises(LedgerError) as raised:
         settle(ledger, SALES.name, table_log, NOW, print)
 
-    assert "batch 1 has no outcome in the ledger, and its commit is no longer" in str(told.value)
-    assert "`incremental-assets ledger rebuild silver/sales`" in str(told.value)
+    assert "batch 1 has no outcome in the ledger, and its commit is no longer" in str(raised.value)
+    assert "`incremental-assets ledger rebuild silver/sales`" in str(raised.value)
 
 
 def test_a_fence_that_cannot_be_written_is_reported_and_the_batch_stays_unfinished(

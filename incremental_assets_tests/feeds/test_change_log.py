@@ -101,8 +101,8 @@ def test_users_and_their_versions_follow_a_log_late_events_and_repaired_files(la
     users.land("users", "2017-01-06", "wrong.jsonl", [event("DELETE", 9, 5)])
     users.load("2017-01-05...2017-01-06")
     assert users.rows("silver/users", *USER) == [(1, "Anna", 31, "2017-01-05")]
-    beside = users.frame("silver/users/_beside").sort("id")
-    assert beside.select("id", "_why").rows() == [(n, "deleted") for n in (2, 3, 4, 5)]
+    side_rows = users.frame("silver/users/_beside").sort("id")
+    assert side_rows.select("id", "_why").rows() == [(n, "deleted") for n in (2, 3, 4, 5)]
     columns = set(users.frame("silver/users").columns)
     assert {"operation", "sequence_num", "_operation", "_deleted"} & columns == set()
 
@@ -203,8 +203,10 @@ def test_debezium_envelopes_land_as_they_are_and_become_users(lake: Lakes) -> No
     assert len(users.bronze("bronze/users")) == 7
     assert users.reasons("silver/users") == []
     # Who loses by the hash alone is written down with the key.
-    beside = users.frame("silver/users/_beside").filter(pl.col("_why") == "lost by its hash alone")
-    assert beside.select("id", "_order").rows() == [(7, 50)]
+    side_rows = users.frame("silver/users/_beside").filter(
+        pl.col("_why") == "lost by its hash alone"
+    )
+    assert side_rows.select("id", "_order").rows() == [(7, 50)]
 
     # Positions of two kinds have no order.
     mysql = {"before": None, "after": ann, "op": "u", "source": {"file": "bin.000003", "pos": 4}}

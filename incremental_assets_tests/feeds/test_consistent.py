@@ -67,11 +67,11 @@ def test_a_ledger_that_is_older_than_its_tables_is_reported_and_nothing_is_claim
     for name in (BRONZE, SILVER):
         before, rows = entries(found, name), days_in(found, name)
         for days in (DAYS[0], f"{DAYS[0]}...{DAYS[2]}"):
-            with pytest.raises(LedgerError) as told:
+            with pytest.raises(LedgerError) as raised:
                 found.load(days, name)
-            assert f"{found.path(name)} holds batch 2" in str(told.value)
-            assert f"{found.path(LEDGER)} knows none after 1" in str(told.value)
-            assert f"`incremental-assets ledger rebuild {name}`" in str(told.value)
+            assert f"{found.path(name)} holds batch 2" in str(raised.value)
+            assert f"{found.path(LEDGER)} knows none after 1" in str(raised.value)
+            assert f"`incremental-assets ledger rebuild {name}`" in str(raised.value)
         assert (entries(found, name), days_in(found, name)) == (before, rows)
 
 
@@ -82,10 +82,10 @@ def test_a_commit_of_another_claim_is_not_taken_for_the_claims_own(lake: Lakes) 
     assert claim.state == "claimed"
     found.lakehouse.ledger.transact(lambda _: [claim])
 
-    with pytest.raises(LedgerError, match=r"batch 2 .* is not the one") as told:
+    with pytest.raises(LedgerError, match=r"batch 2 .* is not the one") as raised:
         found.load(DAYS[2], BRONZE)
 
-    assert f"`incremental-assets ledger rebuild {BRONZE}`" in str(told.value)
+    assert f"`incremental-assets ledger rebuild {BRONZE}`" in str(raised.value)
     assert entries(found, BRONZE)[-1] == claim
 
 
@@ -121,11 +121,11 @@ def test_a_table_that_lacks_what_the_ledger_says_is_reported_and_not_started_aga
     for name in (BRONZE, SILVER):
         message = break_it(found, name)
         for days in (DAYS[1], f"{DAYS[0]}...{DAYS[2]}"):
-            with pytest.raises(LedgerError) as told:
+            with pytest.raises(LedgerError) as raised:
                 found.load(days, name)
-            assert message in str(told.value)
-            assert f"the ledger {found.path(LEDGER)} records that batch 2 was" in str(told.value)
-            assert f"`incremental-assets ledger rebuild {name}`" in str(told.value)
+            assert message in str(raised.value)
+            assert f"the ledger {found.path(LEDGER)} records that batch 2 was" in str(raised.value)
+            assert f"`incremental-assets ledger rebuild {name}`" in str(raised.value)
         assert Path(found.path(name)).exists() == (break_it is older)
 
 
@@ -136,13 +136,13 @@ def test_what_an_upstream_lacks_is_not_taken_for_read(lake: Lakes) -> None:
     older(found, BRONZE)
     before = entries(found, SILVER)
 
-    with pytest.raises(LedgerError) as told:
+    with pytest.raises(LedgerError) as raised:
         found.load(DAYS[2], SILVER)
 
     assert f"{BRONZE} holds no batch after 1, and the ledger records that batch 3" in str(
-        told.value
+        raised.value
     )
-    assert f"incremental-assets ledger rebuild {BRONZE}" in str(told.value)
+    assert f"incremental-assets ledger rebuild {BRONZE}" in str(raised.value)
     assert entries(found, SILVER) == before
     shutil.rmtree(found.path(BRONZE))
     shutil.move(found.path("_whole"), found.path(BRONZE))
@@ -162,8 +162,8 @@ def test_what_changes_a_table_next_to_its_batches_is_no_reason_to_refuse(lake: L
     found.load(DAYS[2])
     assert days_in(found) == list(DAYS)
 
-    told = {"delta.setTransactionRetentionDuration": "interval 0 seconds"}
-    DeltaTable(path).alter.set_table_properties(told)
+    properties = {"delta.setTransactionRetentionDuration": "interval 0 seconds"}
+    DeltaTable(path).alter.set_table_properties(properties)
     land(found, "2017-01-08")
     found.load("2017-01-08")
     assert days_in(found) == [*DAYS, "2017-01-08"]

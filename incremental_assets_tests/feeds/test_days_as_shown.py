@@ -81,9 +81,9 @@ def test_a_ledger_made_from_the_logs_loses_no_held_day(lake: Lakes, kind: Kind) 
 
 def test_a_side_table_that_was_left_half_made_does_not_block_a_rebuild(lake: Lakes) -> None:
     stock = lake.copy_of(three_days, VERSIONS)
-    beside = f"{stock.path(SILVER)}/_beside"
-    shutil.rmtree(beside, ignore_errors=True)
-    ensure_table(beside, f"beside {SILVER}", SIDE_COLUMNS, ())
+    side_table = f"{stock.path(SILVER)}/_beside"
+    shutil.rmtree(side_table, ignore_errors=True)
+    ensure_table(side_table, f"beside {SILVER}", SIDE_COLUMNS, ())
     stock.land("stock", MIDDLE, "1.jsonl", [row(2), row(20, id_="j")])
 
     assert states(stock.load(MIDDLE), SILVER) == ["committed"]

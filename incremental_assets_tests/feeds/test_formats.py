@@ -297,7 +297,7 @@ def test_values_that_are_easily_lost_are_kept(spark: SparkSession, tmp_path: Pat
     assert {row["_raw"] for rows in found for row in rows} == {None}
 
 
-def test_rows_of_a_file_do_not_depend_on_the_files_beside_it(
+def test_rows_of_a_file_do_not_depend_on_the_files_next_to_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     shops: dict[str, list[dict[str, Any]]] = {"7": [{"x": 9}], "north": [{"x": "007", "more": 1.5}]}

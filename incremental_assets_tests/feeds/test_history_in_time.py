@@ -160,7 +160,7 @@ STORY[0].append(change("c", 11, "05 10", 3, "A"))
 STORY[1].append(change("u", 31, "05 09", 3, "C"))
 STORY[2].append(change("u", 21, "05 11", 3, "B"))
 TIMELESS = change("c", 12, "05 10", 4, "A") | {"source": {"lsn": 12}}
-TOLD = [
+INTERVALS = [
     (1, "A", "01-05 10:00", "01-06 10:00", False),
     (1, "B", "01-06 10:00", "01-07 10:00", False),
     (1, "C", "01-07 10:00", None, True),
@@ -198,7 +198,7 @@ def test_intervals_are_times_in_whatever_order_the_days_come(
     for days in loads:
         users.load(f"2017-01-{days}")
 
-    assert users.rows("silver/users", *VERSION) == TOLD
+    assert users.rows("silver/users", *VERSION) == INTERVALS
     assert users.reasons("silver/users") == [("change_time_missing",)]
 
 

@@ -60,14 +60,14 @@ def test_a_stored_source_is_planned_by_the_days_that_changed_and_new_code_by_tho
     first, nothing = runs(site), runs(site)
     site.put_parquet("visits", "2.parquet", visits("05 12:00", "06 09:00"))
     changed = site.with_tables(BRONZE, replace(SILVER, transform=newer, code_version="2"))
-    told, after = runs(changed), runs(changed)
+    newer_code, after = runs(changed), runs(changed)
 
     assert first.done == first.planned
     assert first.days("bronze/visits") == {4: "append", 5: "append"}
     assert [day.rows for day in first.plan.days if day.table == "bronze/visits"] == [2, 1]
     assert (nothing.plan.days, nothing.done) == ((), frozenset())
-    assert told.done == told.planned
-    assert told.days("silver/visits") == {5: "rebuild", 6: "append"}
+    assert newer_code.done == newer_code.planned
+    assert newer_code.days("silver/visits") == {5: "rebuild", 6: "append"}
     pages = {(str(dt), page) for dt, page in changed.rows("silver/visits", "dt", "page")}
     assert pages == {("2017-01-04", "/"), ("2017-01-05", "NEW"), ("2017-01-06", "NEW")}
     assert after.plan.days == ()

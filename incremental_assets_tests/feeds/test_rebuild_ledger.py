@@ -129,9 +129,9 @@ def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
     for name in shop.tables:
         history = view.table(name)
         assert (history.last_batch > numbers[name], history.unsettled) == (True, ())
-        told = {e.batch: e.token for e in history.committed if e.token}
-        commits = {batch: find_commit(shop.path(name), name, batch) for batch in told}
-        assert told == {n: commit.note["token"] for n, commit in commits.items() if commit}
+        tokens = {e.batch: e.token for e in history.committed if e.token}
+        commits = {batch: find_commit(shop.path(name), name, batch) for batch in tokens}
+        assert tokens == {n: commit.note["token"] for n, commit in commits.items() if commit}
     assert rows(shop) == before  # nothing goes before the next load
     load(shop)
     assert rows(shop) == before

@@ -319,8 +319,8 @@ def test_what_cannot_be_read_is_reported_with_field_type_and_value(lake: Lakes) 
     shop.land("bookings", DAY, "1.jsonl", rows)
     shop.load(DAY)
 
-    told = sorted(text for details in quarantined(shop)["details"] for text in details)
-    assert told == [
+    texts = sorted(text for details in quarantined(shop)["details"] for text in details)
+    assert texts == [
         "a name occurs twice in one object, so it is undefined which value is right",
         'seats: "three" is no int',
         'seats: {"count":3,"of":"a very long name that n… is no int',

@@ -20,7 +20,7 @@ def run(station: Lake, begun: list[Due]) -> RunReport:
     return run_in_this_process(station.lakehouse, list(station.tables.values()), None, begun.append)
 
 
-def test_a_held_day_is_told_once_as_new_and_what_is_built_on_it_waits(lake: Lakes) -> None:
+def test_a_held_day_is_reported_once_as_new_and_what_is_built_on_it_waits(lake: Lakes) -> None:
     station = lake(landed("bookings"), bookings(*RULES), per_train())
     station.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2", "nowhere")])
     station.land("bookings", NEXT, "1.jsonl", [booking("c", "3", at=f"{NEXT}T10:00")])

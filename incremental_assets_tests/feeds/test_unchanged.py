@@ -104,7 +104,7 @@ VERSIONS = [
 ]
 
 
-# What comes in the second load of days, or again, or repaired, is told where the story is loaded.
+# What comes in the second load of days, or again, or repaired, is written where the story is loaded.
 FITS = satisfies("fits", "notes IS NULL OR length(name) <= 2 * length(notes)")
 RULES = quarantine(satisfies("named", "name != 'bad'"), FITS)
 WAITS = "no_earlier_version"

@@ -143,7 +143,7 @@ def test_what_nobody_looked_at_and_is_gone_is_lost(
     assert lost_ranges(known, begin) == lost
 
 
-def test_many_ranges_are_told_by_the_first_ones() -> None:
+def test_many_ranges_are_reported_by_the_first_ones() -> None:
     text = in_words({p: (0, p + 1) for p in range(7)})
 
     assert text.startswith("partition 0: 0 … 0, partition 1: 0 … 1")

@@ -76,13 +76,13 @@ def test_a_load_that_reads_less_than_there_was_publishes_nothing_and_the_first_o
     def fewer(*args: Any) -> Any:
         return read(*args).where("offset > 0")
 
-    for reads, told in (
+    for reads, message in (
         (fewer, r"read 1 message of 2017-01-05, and 2 were there"),
         (expired_first, r"expired while they were read .*run again"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(kafka_fixed, "read_messages", reads)
-            with pytest.raises(SourceError, match=told):
+            with pytest.raises(SourceError, match=message):
                 shop.load(DAYS)
         assert landed(shop) == []
 

@@ -121,7 +121,7 @@ def test_a_ledger_that_is_rebuilt_goes_on_where_the_table_is(
     assert landed(shop) == [("05", "a"), ("05", "c"), ("06", "b")]
 
 
-def test_what_was_loaded_is_what_the_topic_has_and_a_damaged_table_is_told(
+def test_what_was_loaded_is_what_the_topic_has_and_a_damaged_table_is_reported(
     lake: Lakes, broker: Broker, topic: str
 ) -> None:
     shop = lake(bronze(broker, topic))

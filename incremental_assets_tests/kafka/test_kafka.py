@@ -127,7 +127,7 @@ def test_no_message_is_looked_through_twice(
     assert landed(shop) == [("05", "a"), ("05", "c"), ("06", "b")]
 
 
-def test_a_password_of_the_environment_opens_the_topic_and_is_told_nobody(
+def test_a_password_of_the_environment_opens_the_topic_and_is_shown_to_nobody(
     lake: Lakes,
     broker: Broker,
     topic: str,
@@ -155,8 +155,8 @@ def test_a_password_of_the_environment_opens_the_topic_and_is_told_nobody(
     assert landed(shop) == [("05", "a")]
     out, err = capfd.readouterr()
     (entry,) = shop.lakehouse.ledger.view().table(BRONZE).committed
-    told = f"{out}{err}{caplog.text}{shop.logged}{entry}{source!r}{source.access()!r}"
-    assert "cr\\et" not in told
+    shown = f"{out}{err}{caplog.text}{shop.logged}{entry}{source!r}{source.access()!r}"
+    assert "cr\\et" not in shown
     monkeypatch.setenv("SHOP_PASSWORD", "wrong-one")
     with pytest.raises(
         SourceError, match=r"broker cannot be asked: .*[Aa]uthentication"

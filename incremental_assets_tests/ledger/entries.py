@@ -20,14 +20,14 @@ NOON = datetime(2017, 1, 3, 12, tzinfo=UTC)
 
 
 def entry(batch: int, state: State = "claimed", table: str = SALES, **facts: Any) -> Entry:
-    told: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "day": DAY,
         "kind": "advance",
         "mode": "merge",
         "detector": "batches",
         "recorded_at": NOON,
     }
-    return Entry(table=table, batch=batch, state=state, **(told | facts))
+    return Entry(table=table, batch=batch, state=state, **(defaults | facts))
 
 
 def next_number(claimed: list[int], table: str = SALES) -> Callable[[LedgerView], Sequence[Entry]]:

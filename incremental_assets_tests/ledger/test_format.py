@@ -56,7 +56,7 @@ def first_format(path: str, *entries: Entry) -> Ledger:
 
 
 def second_format(path: str, *entries: Entry) -> Ledger:
-    """A ledger as it was made and written before it told the code of a batch."""
+    """A ledger as it was made and written before it recorded the code of a batch."""
     return _of_format(2, path, (*SINCE_3, *SINCE_4), entries)
 
 

@@ -61,8 +61,8 @@ def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
         state: State = chance.choice(("committed", "committed", "held", "abandoned"))
         kind: Kind = chance.choice(("advance", "advance", "restate"))
         mode: Mode = chance.choice(("merge", "merge", "append", "rebuild"))
-        told = {"kind": kind, "mode": mode, "windows": (Window(EVENTS, 0, 3 * batch),)}
-        claims = [entry(batch, day=jan(day), **told) for day in days]
+        facts = {"kind": kind, "mode": mode, "windows": (Window(EVENTS, 0, 3 * batch),)}
+        claims = [entry(batch, day=jan(day), **facts) for day in days]
         if chance.random() < 0.2:  # a manual decision, which has no claim
             decision: State = chance.choice(("accepted", "dropped"))
             yield [replace(each, state=decision) for each in claims]

@@ -173,8 +173,8 @@ def test_tail_and_watermarks_are_what_the_history_says_however_files_lie(
     ledger.view()
     while entries:
         if statistics == "of some" and len(entries) < 25:
-            told = {"delta.dataSkippingNumIndexedCols": "32"}
-            DeltaTable(ledger.path).alter.set_table_properties(told)
+            properties = {"delta.dataSkippingNumIndexedCols": "32"}
+            DeltaTable(ledger.path).alter.set_table_properties(properties)
         some = [entries.pop() for _ in range(min(chance.randint(1, 12), len(entries)))]
         write_deltalake(ledger.path, to_frame(some), mode="append")
 

@@ -190,11 +190,11 @@ def test_a_file_is_known_as_it_was_last_loaded() -> None:
 def test_a_rewind_lowers_a_watermark_and_publishes_nothing() -> None:
     rewind = replace(reading(3, 1, 4), kind="rewind")
 
-    told = history(reading(2, 1, 9), rewind)
+    rewound = history(reading(2, 1, 9), rewind)
 
-    assert told.watermark("bronze/events", jan(1)) == 4
-    assert told.last_published[jan(1)].batch == 2
-    assert [each.batch for each in told.loads] == [2]
+    assert rewound.watermark("bronze/events", jan(1)) == 4
+    assert rewound.last_published[jan(1)].batch == 2
+    assert [each.batch for each in rewound.loads] == [2]
 
 
 def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_with_it() -> None:
@@ -209,7 +209,7 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
         [entry(7, 3), entry(7, 6), replace(entry(7, 2), files=(file,))],
         [entry(8, 3, HELD), entry(8, 4, ABANDONED)],
     ]
-    told = (
+    names = (
         *("outcomes", "committed", "last_committed", "held", "accepted", "published_days"),
         *("rewound", "to_load_again", "last_final_batch", "last_published"),
         *("touching", "looked_up", "by_day", "last_batch", "high"),
@@ -220,8 +220,8 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
     for batch in batches:
         followed = followed.followed_by(batch)
         read = history(*read.entries, *batch)
-        assert {name: getattr(followed, name) for name in told} == {
-            name: getattr(read, name) for name in told
+        assert {name: getattr(followed, name) for name in names} == {
+            name: getattr(read, name) for name in names
         }
         assert followed.files(jan(2)) == read.files(jan(2))
         assert followed.looked_up_changes(jan(1), 1) == read.looked_up_changes(jan(1), 1)

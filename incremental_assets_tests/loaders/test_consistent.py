@@ -71,11 +71,11 @@ def test_older_watermarks_are_reported_and_nothing_is_loaded(twice: Place) -> No
     put_back(place, place.watermarks)
 
     for _ in range(2):
-        with pytest.raises(LedgerError) as told:
+        with pytest.raises(LedgerError) as raised:
             load(place)
-        assert f"{place.target} holds batch 2" in str(told.value)
-        assert f"{place.watermarks} knows none after 1" in str(told.value)
-        assert "another watermark_path" in str(told.value)
+        assert f"{place.target} holds batch 2" in str(raised.value)
+        assert f"{place.watermarks} knows none after 1" in str(raised.value)
+        assert "another watermark_path" in str(raised.value)
 
     assert [e.batch for e in entries(place)] == [1, 1]
     assert place.rows("id") == [(1,), (2,)]

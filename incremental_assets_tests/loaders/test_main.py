@@ -129,9 +129,9 @@ def test_progress_goes_to_the_terminal_or_to_the_log(
         steps.log("orders: 1 rows quarantined [why]")
         steps.end()
 
-    told = ["orders, load 1", "orders: 1 rows quarantined [why]"]
-    assert caplog.messages == ([] if terminal else told)
-    assert all((line in text.getvalue()) == terminal for line in told)
+    lines = ["orders, load 1", "orders: 1 rows quarantined [why]"]
+    assert caplog.messages == ([] if terminal else lines)
+    assert all((line in text.getvalue()) == terminal for line in lines)
 
 
 class _Session:

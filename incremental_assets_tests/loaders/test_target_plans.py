@@ -1,4 +1,4 @@
-"""What the next load of a target would find, told without Spark."""
+"""What the next load of a target would find, known without Spark."""
 
 from __future__ import annotations
 

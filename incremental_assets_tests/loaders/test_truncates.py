@@ -95,8 +95,8 @@ def test_truncates_that_an_earlier_version_kept_in_the_ledger_go_on(
     place: Place, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(place, (1, "Ann", "INSERT", 1), *truncates(10, 30), write=write)
-    beside = DeltaTable(str(place.target / "_beside"))
-    beside.delete("_deleted AND id IS NULL")
+    side_table = DeltaTable(str(place.target / "_beside"))
+    side_table.delete("_deleted AND id IS NULL")
     before = TargetState.position
 
     def as_it_was(state: TargetState, first: Any) -> Any:

@@ -86,17 +86,17 @@ def test_the_job_leaves_an_observation_on_each_table(
     (seen,) = [e for e in result.all_events if e.event_type_value == "ASSET_OBSERVATION"]
     observation = seen.asset_observation_data.asset_observation
     assert observation.asset_key == dg.AssetKey(["silver", "sales"])
-    told = {name: value.value for name, value in observation.metadata.items()}
-    assert (told["files"], told["files_removed"], told["delta_version"]) == (1, 1, 1)
-    assert told["bytes_freed"] > 0
+    shown = {name: value.value for name, value in observation.metadata.items()}
+    assert (shown["files"], shown["files_removed"], shown["delta_version"]) == (1, 1, 1)
+    assert shown["bytes_freed"] > 0
 
 
 def test_the_job_does_only_what_its_config_says_and_refuses_what_is_not_there(
     lake: Settings, instance: dg.DagsterInstance
 ) -> None:
-    told = launch(instance, {"tables": ["silver/sales"], "steps": ["vacuum"], "dry_run": True})
+    result = launch(instance, {"tables": ["silver/sales"], "steps": ["vacuum"], "dry_run": True})
 
-    assert told.success
+    assert result.success
     assert len(list(Path(f"{lake.lake}/silver/sales").rglob("*.parquet"))) == 2
     assert "There is no table 'gold/moon'" in refusal(launch(instance, {"tables": ["gold/moon"]}))
     assert "ends before it begins" in refusal(launch(instance, {"days": "2017-01-02...2017-01-01"}))
@@ -125,9 +125,9 @@ def test_the_schedule_is_there_and_off_until_it_is_switched_on() -> None:
 
 
 def test_the_command_tells_what_would_be_done_and_does_it(lake: Settings) -> None:
-    told = command("silver/sales", "--dry-run", "--json")
-    assert told.returncode == 0, told.stderr
-    (kept,) = json.loads(told.stdout)
+    planned = command("silver/sales", "--dry-run", "--json")
+    assert planned.returncode == 0, planned.stderr
+    (kept,) = json.loads(planned.stdout)
     assert (kept["name"], kept["removed"], kept["files_after"]) == ("silver/sales", 1, 1)
 
     done = command()

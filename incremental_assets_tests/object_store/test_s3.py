@@ -134,7 +134,7 @@ def test_a_fence_keeps_a_late_writer_out_and_what_it_staged_is_removed(table: st
     assert commit.note["fence"] is True
 
 
-def test_what_was_published_can_be_told_from_the_log(table: str) -> None:
+def test_what_was_published_can_be_read_from_the_log(table: str) -> None:
     publish(staged(table, 1), Transaction(APP, 1, '{"batch": 1}'))
 
     commit = find_commit(table, APP, 1)

@@ -41,7 +41,7 @@ class Daemon:
 
 
 @pytest.fixture
-def told(settings: Settings, hook: Receiver) -> Settings:
+def alerting(settings: Settings, hook: Receiver) -> Settings:
     return settings.replace(webhook=hook.url)
 
 
@@ -87,18 +87,18 @@ def test_without_a_webhook_both_sensors_are_off_and_do_nothing(
 
 
 def test_with_a_webhook_both_are_on_from_the_start(
-    told: Settings, instance: dg.DagsterInstance
+    alerting: Settings, instance: dg.DagsterInstance
 ) -> None:
-    for daemon in sensors(told, instance):
+    for daemon in sensors(alerting, instance):
         assert daemon.sensor.default_status == dg.DefaultSensorStatus.RUNNING
 
 
 def test_a_held_day_is_reported_once_and_once_when_it_is_over(
-    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+    alerting: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
-    _, daemon = sensors(told, instance)
+    _, daemon = sensors(alerting, instance)
     assert daemon.tick() == "Nothing has changed."
-    write_down(told, held(1, 5))
+    write_down(alerting, held(1, 5))
 
     assert daemon.tick() == "Posted: 1 new or changed, 0 resolved."
     assert daemon.tick() == "Nothing has changed."
@@ -116,7 +116,7 @@ def test_a_held_day_is_reported_once_and_once_when_it_is_over(
         }
     ]
     assert message["text"].splitlines()[1].startswith("• silver/sales 2017-01-05: held since")
-    write_down(told, did(SALES, 2, 5))
+    write_down(alerting, did(SALES, 2, 5))
     assert daemon.tick() == "Posted: 0 new or changed, 1 resolved."
     assert daemon.tick() == "Nothing has changed."
     assert hook.taken[1]["resolved"] == [
@@ -125,14 +125,14 @@ def test_a_held_day_is_reported_once_and_once_when_it_is_over(
 
 
 def test_a_stale_day_is_reported_once_its_time_has_come(
-    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+    alerting: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
     news = did(EVENTS, 1, 5, touched=[5])
-    write_down(told, replace(news, recorded_at=datetime.now(UTC)))
-    _, daemon = sensors(told, instance)
+    write_down(alerting, replace(news, recorded_at=datetime.now(UTC)))
+    _, daemon = sensors(alerting, instance)
     assert daemon.tick() == "Nothing has changed."
 
-    write_down(told, replace(news, batch=2))  # of 2017
+    write_down(alerting, replace(news, batch=2))  # of 2017
 
     assert daemon.tick() == "Posted: 1 new or changed, 0 resolved."
     assert [a["kind"] for a in hook.taken[0]["alerts"]] == ["stale"]
@@ -140,7 +140,7 @@ def test_a_stale_day_is_reported_once_its_time_has_come(
 
 @pytest.mark.parametrize("status", [500, 302, 0])
 def test_what_a_webhook_does_not_take_is_reported_at_a_later_tick(
-    told: Settings,
+    alerting: Settings,
     instance: dg.DagsterInstance,
     hook: Receiver,
     status: int,
@@ -149,9 +149,9 @@ def test_what_a_webhook_does_not_take_is_reported_at_a_later_tick(
 ) -> None:
     monkeypatch.setattr("incremental_assets.alerts.webhook.post.__defaults__", (0.2,))
     caplog.set_level(logging.DEBUG)
-    runs, data = sensors(told, instance)
+    runs, data = sensors(alerting, instance)
     runs.tick()
-    write_down(told, held(1, 5))
+    write_down(alerting, held(1, 5))
     failed_run(instance)
     hook.answer = status
 
@@ -169,12 +169,12 @@ def test_what_a_webhook_does_not_take_is_reported_at_a_later_tick(
 
 
 def test_a_run_that_fails_is_reported_by_the_meaning_of_its_error(
-    told: Settings,
+    alerting: Settings,
     instance: dg.DagsterInstance,
     hook: Receiver,
 ) -> None:
-    nowhere = told.replace(landing=f"{told.landing}/nowhere")
-    daemon, _ = sensors(told, instance)
+    nowhere = alerting.replace(landing=f"{alerting.landing}/nowhere")
+    daemon, _ = sensors(alerting, instance)
     assert daemon.tick() == "Runs that fail from now on are posted."
     result = (
         build_definitions([EVENTS, SALES], nowhere)
@@ -208,9 +208,9 @@ def test_a_run_that_fails_is_reported_by_the_meaning_of_its_error(
 
 
 def test_what_went_wrong_unforeseen_is_reported_by_its_name_without_what_it_quotes(
-    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+    alerting: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
-    daemon, _ = sensors(told, instance)
+    daemon, _ = sensors(alerting, instance)
     daemon.tick()
     failed_run(instance)
     failed_run(instance, error=dg.Failure("gold/mart, batch 3: Spark failed: no number: 'Ada'."))
@@ -225,9 +225,9 @@ def test_what_went_wrong_unforeseen_is_reported_by_its_name_without_what_it_quot
 
 
 def test_a_run_that_was_killed_is_reported_too(
-    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+    alerting: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
-    daemon, _ = sensors(told, instance)
+    daemon, _ = sensors(alerting, instance)
     daemon.tick()
     run = instance.add_run(
         dg.DagsterRun(
@@ -254,9 +254,9 @@ def days(first: str, last: str) -> Mapping[str, str]:
 
 
 def test_a_run_of_other_assets_or_another_job_is_passed_over(
-    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+    alerting: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
-    daemon, _ = sensors(told, instance)
+    daemon, _ = sensors(alerting, instance)
     daemon.tick()
     theirs = frozenset({dg.AssetKey(["theirs"])})
     instance.report_run_failed(instance.add_run(dg.DagsterRun("x", asset_selection=theirs)))
@@ -269,9 +269,9 @@ def test_a_run_of_other_assets_or_another_job_is_passed_over(
 
 
 def test_many_failed_runs_are_reported_over_several_ticks_each_once(
-    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+    alerting: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
-    daemon, _ = sensors(told, instance)
+    daemon, _ = sensors(alerting, instance)
     daemon.tick()
     for number in range(MOST_RUNS + 2):
         instance.report_run_failed(instance.add_run(dg.DagsterRun(f"job_{number}")))

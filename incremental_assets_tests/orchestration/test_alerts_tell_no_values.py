@@ -104,12 +104,12 @@ def silver(*rules: Any) -> Table:
 
 
 def row(number: int, **more: Any) -> dict[str, Any]:
-    told = {"id": f"{SECRET}-{number}", "train": SECRET, "version": NUMBER}
-    return told | {"at": f"{DAY}T{NEWEST}", "later": "2999-12-31T00:00:00Z"} | more
+    fields = {"id": f"{SECRET}-{number}", "train": SECRET, "version": NUMBER}
+    return fields | {"at": f"{DAY}T{NEWEST}", "later": "2999-12-31T00:00:00Z"} | more
 
 
 @pytest.fixture
-def told(
+def alerting(
     spark: SparkSession, settings: Settings, hook: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> Settings:
     _SESSIONS[:] = [spark]
@@ -139,9 +139,9 @@ def fail_a_run(settings: Settings, instance: dg.DagsterInstance, table: Table) -
 
 
 def test_alerts_hold_no_value_whatever_rule_has_failed(
-    spark: SparkSession, told: Settings, instance: dg.DagsterInstance, hook: Receiver
+    spark: SparkSession, alerting: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
-    plain = Lake(spark, told, landed("bookings"), bookings(), per_train())
+    plain = Lake(spark, alerting, landed("bookings"), bookings(), per_train())
     plain.land("bookings", BEFORE, "1.jsonl", [row(n, at=f"{BEFORE}T09:00") for n in range(9)])
     plain.load(BEFORE)
     field = f"{SECRET}; known: y"
@@ -151,14 +151,14 @@ def test_alerts_hold_no_value_whatever_rule_has_failed(
     judged = silver(*quarantine(satisfies("seated", "seat IS NULL")), *ROW_RULES, *DAY_RULES)
     gold = per_train(*GOLD_RULES)
     held_bronze = landed("bookings", *BRONZE_RULES)
-    runs, data = alert_sensors([held_bronze, judged, gold], told, [])
+    runs, data = alert_sensors([held_bronze, judged, gold], alerting, [])
     cursor = runs.evaluate_tick(dg.build_sensor_context(instance)).cursor
 
-    messages = [fail_a_run(told, instance, held_bronze)]
+    messages = [fail_a_run(alerting, instance, held_bronze)]
     plain.load(DAY, "bronze/bookings")
-    messages.append(fail_a_run(told, instance, judged))
+    messages.append(fail_a_run(alerting, instance, judged))
     plain.load(DAY, "silver/bookings")
-    messages.append(fail_a_run(told, instance, gold))
+    messages.append(fail_a_run(alerting, instance, gold))
     runs.evaluate_tick(dg.build_sensor_context(instance, cursor))
     data.evaluate_tick(dg.build_sensor_context(instance))
 

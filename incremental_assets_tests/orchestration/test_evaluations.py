@@ -36,9 +36,9 @@ SHOWN = r"\!\[x\](http\://evil/x.png) \<img src=y\> \[z\](http\://evil) \`a\` a_
     ],
 )
 def test_no_word_of_a_feed_becomes_a_link_or_a_picture(result: DayResult) -> None:
-    (told,) = evaluations(
+    (check,) = evaluations(
         ALONE.key(JUDGED), JUDGED, TableLoadResult(JUDGED.name, {DAY: result}, 1.0)
     )
 
-    assert told.description == f"{DAY}: {SHOWN}"
-    assert told.metadata["found"].value == HOSTILE
+    assert check.description == f"{DAY}: {SHOWN}"
+    assert check.metadata["found"].value == HOSTILE

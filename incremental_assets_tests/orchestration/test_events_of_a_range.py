@@ -39,7 +39,7 @@ def judged(rows: int, broken: int = 0, *, passed: bool | None = None) -> RuleRes
     return RuleResult(RULE, "quarantine", ok, found, broken, 0, rows, broken)
 
 
-def told(*results: RuleResult) -> Sequence[dg.AssetCheckEvaluation]:
+def reported(*results: RuleResult) -> Sequence[dg.AssetCheckEvaluation]:
     """What is written of a rule that found this on the first days."""
     days = zip(DAYS, results, strict=False)
     loaded = {day: DayResult(day, "committed", checks={RULE: found}) for day, found in days}
@@ -47,7 +47,7 @@ def told(*results: RuleResult) -> Sequence[dg.AssetCheckEvaluation]:
 
 
 def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_them() -> None:
-    (one,) = told(judged(10), judged(12), judged(14))
+    (one,) = reported(judged(10), judged(12), judged(14))
 
     assert (one.passed, one.partition) == (True, "2017-01-03")
     assert one.description == (
@@ -64,14 +64,14 @@ def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_t
 
 
 def test_one_day_says_nothing_of_others() -> None:
-    (one,) = told(judged(10))
+    (one,) = reported(judged(10))
 
     assert one.description == "2017-01-01: 0 of 10 rows failed"
     assert "same_on" not in one.metadata
 
 
 def test_a_day_of_another_value_and_every_day_that_failed_speak_for_themselves() -> None:
-    found = told(
+    found = reported(
         judged(10),
         judged(10, 1),
         judged(10, 1),
@@ -90,20 +90,20 @@ def test_a_day_of_another_value_and_every_day_that_failed_speak_for_themselves()
     assert found[3].metadata["same_on"].value == "2017-01-01"
 
 
-def test_a_rule_that_holds_days_is_told_once_more_of_no_partition_and_blocks_nothing() -> None:
+def test_a_rule_that_holds_days_is_reported_once_more_of_no_partition_and_blocks_nothing() -> None:
     held = [did(SALES, batch, day, state="held") for batch, day in ((1, 2), (2, 3), (2, 4))]
     repaired = did(SALES, 3, 4)
 
-    (told,) = still_held(ALONE.key(SALES), SALES, TableHistory(SALES.name, (*held, repaired)))
+    (check,) = still_held(ALONE.key(SALES), SALES, TableHistory(SALES.name, (*held, repaired)))
 
-    assert (told.check_name, told.passed, told.blocking) == ("quarantined_share", False, False)
-    assert (told.severity, told.partition) == (dg.AssetCheckSeverity.WARN, None)
-    assert told.description == (
+    assert (check.check_name, check.passed, check.blocking) == ("quarantined_share", False, False)
+    assert (check.severity, check.partition) == (dg.AssetCheckSeverity.WARN, None)
+    assert check.description == (
         "2017-01-02...2017-01-03: held, since batch 2: quarantined_share: 3 of 5"
     )
 
 
-def test_nothing_is_told_of_a_held_day_that_was_accepted_or_of_a_rule_that_is_gone() -> None:
+def test_nothing_is_reported_of_a_held_day_that_was_accepted_or_of_a_rule_that_is_gone() -> None:
     held = replace(did(SALES, 1, 2, state="held"), held_by="rule_of_old: 3 of 5")
     accepted = [did(SALES, 2, 3, state=state) for state in ("held", "accepted")]
     history = TableHistory(SALES.name, (held, accepted[0], replace(accepted[1], batch=3)))
@@ -111,17 +111,19 @@ def test_nothing_is_told_of_a_held_day_that_was_accepted_or_of_a_rule_that_is_go
     assert not list(still_held(ALONE.key(SALES), SALES, history))
 
 
-def test_rules_of_an_earlier_day_are_told_once_more_where_the_last_day_had_nothing_new() -> None:
+def test_rules_of_an_earlier_day_are_reported_once_more_where_the_last_day_had_nothing_new() -> (
+    None
+):
     shares = RuleResult("quarantined_share", "fail", False, "3 of 5", 3, 0, 5, 3)
     found = DayResult(DAYS[1], "held", checks={RULE: judged(5), shares.rule: shares})
     idle = {day: DayResult(day, "idle") for day in (DAYS[0], DAYS[2])}
     result = TableLoadResult(SALES.name, {**idle, DAYS[1]: found}, 1.0)
     history = TableHistory(SALES.name, (did(SALES, 1, 2, state="held"),))
 
-    (told,) = judged_before_the_last_day(ALONE.key(SALES), SALES, result, history)
+    (check,) = judged_before_the_last_day(ALONE.key(SALES), SALES, result, history)
 
-    assert (told.check_name, told.passed, told.blocking) == (RULE, True, False)
-    assert (told.partition, told.description) == (None, "2017-01-02: 0 of 5 rows failed")
+    assert (check.check_name, check.passed, check.blocking) == (RULE, True, False)
+    assert (check.partition, check.description) == (None, "2017-01-02: 0 of 5 rows failed")
     to_the_last = replace(result, days={day: result.days[day] for day in DAYS[:2]})
     assert not list(judged_before_the_last_day(ALONE.key(SALES), SALES, to_the_last, history))
 

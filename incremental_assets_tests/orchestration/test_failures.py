@@ -17,7 +17,7 @@ HELD = DayResult(FIFTH, "held", WHY, (entry(3, "held", SALES.name, day=FIFTH),))
 REFUSED = DayResult(SIXTH, "refused", "bronze/events 2017-01-06 is held since batch 2")
 
 
-def test_a_held_day_is_told_with_the_command_that_accepts_it_and_the_tables_that_wait() -> None:
+def test_a_held_day_is_reported_with_the_command_that_accepts_it_and_the_tables_that_wait() -> None:
     assert failure_text(SALES, {FIFTH: HELD}, tables()) == (
         f"silver/sales: 2017-01-05 not published. 2017-01-05: {WHY}. Repair its input, or accept "
         "it: `incremental-assets gate accept silver/sales 2017-01-05 --reason …`, and run it "
@@ -25,7 +25,7 @@ def test_a_held_day_is_told_with_the_command_that_accepts_it_and_the_tables_that
     )
 
 
-def test_a_day_that_was_refused_is_told_as_the_upstream_tells_it() -> None:
+def test_a_day_that_was_refused_is_reported_as_its_upstream_reports_it() -> None:
     assert failure_text(SALES, {SIXTH: REFUSED}, tables()) == (
         f"silver/sales: 2017-01-06 not published. 2017-01-06: {REFUSED.reason}."
     )

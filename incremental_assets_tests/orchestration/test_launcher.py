@@ -43,7 +43,7 @@ def judged(instance: dg.DagsterInstance, run: dg.DagsterRun) -> CheckRunHealthRe
 
 
 def health(instance: dg.DagsterInstance, *processes: str) -> CheckRunHealthResult:
-    """What is found of a run that told these processes, one after the other."""
+    """What is found of a run that recorded these processes, one after the other."""
     run = instance.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED))
     for process in processes:
         record_process(instance, run.run_id, process)

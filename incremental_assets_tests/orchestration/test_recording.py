@@ -15,7 +15,7 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START, daily
-from incremental_assets.orchestration.recording import told_of_recording
+from incremental_assets.orchestration.recording import recording_progress
 from incremental_assets.plan.batches import SMALL_DAYS_PER_BATCH
 from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import did
@@ -39,7 +39,7 @@ def assets(settings: Settings) -> Sequence[dg.AssetsDefinition]:
     return list(map(made, KEYS))
 
 
-def test_it_is_told_how_many_days_dagster_has_recorded_before_and_after_a_table_is_loaded(
+def test_it_is_reported_how_many_days_dagster_has_recorded_before_and_after_a_table_is_loaded(
     settings: Settings,
 ) -> None:
     days = DayRange(FIRST, FIRST + timedelta(days=7))
@@ -51,7 +51,7 @@ def test_it_is_told_how_many_days_dagster_has_recorded_before_and_after_a_table_
     with dg.DagsterInstance.local_temp() as instance:
         for _ in range(2):  # the second run plans what the first one has recorded
             lines.clear()
-            with told_of_recording(instance, KEYS, days, lines.append, every=0.001):
+            with recording_progress(instance, KEYS, days, lines.append, every=0.001):
                 assert job.execute_in_process(instance=instance, tags=tags).success
 
     text = "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What a run would do, told from the ledger and a listing: whole rounds, with nothing touched."""
+"""What a run would do, read from the ledger and a listing: whole rounds, with nothing touched."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def file(path: str) -> FileEntry:
     return FileEntry(path, 3, "tag", "")
 
 
-def told(found: Forecast) -> dict[tuple[int, str, int], list[int]]:
+def days_of_batches(found: Forecast) -> dict[tuple[int, str, int], list[int]]:
     """Run, table and batch → days."""
     rows: dict[tuple[int, str, int], list[int]] = {}
     for day in found.days:
@@ -109,7 +109,7 @@ def test_what_stands_below_a_landing_day_is_planned_with_it_in_the_order_of_the_
     found = plan(settings)
 
     names = [table.name for table in TABLES]
-    assert told(found) == {
+    assert days_of_batches(found) == {
         **{(1, name, 1): [1, 2] for name in names},
         **{(2, name, 2): [4] for name in names},
     }
@@ -127,7 +127,7 @@ def test_a_long_range_is_planned_in_the_batches_in_which_it_is_loaded(
     for day in DayRange(jan(1), date(2017, 2, 10)):
         deliver(settings, day)
 
-    batches = told(plan(settings))
+    batches = days_of_batches(plan(settings))
 
     assert [len(days) for (_, name, _), days in batches.items() if name == SALES.name] == [31, 10]
 
@@ -264,8 +264,10 @@ def test_what_stays_due_after_it_was_tried_is_reported_at_the_end(settings: Sett
         more = Path(settings.landing) / "events" / str(jan(1)) / "b.jsonl"
         more.write_text("{}\n")  # while the last run is under way
 
-    told = [(each.due.tables[0].name, each.due.days.first.day, each.came_later) for each in left]
-    assert told == [(EVENTS.name, 1, True), (USERS.name, 5, False), (SALES.name, 5, False)]
+    due_still = [
+        (each.due.tables[0].name, each.due.days.first.day, each.came_later) for each in left
+    ]
+    assert due_still == [(EVENTS.name, 1, True), (USERS.name, 5, False), (SALES.name, 5, False)]
 
 
 def test_a_bad_day_is_found_by_halves_and_does_not_keep_the_others_back(

@@ -152,7 +152,7 @@ def test_of_many_fields_so_many_are_named_and_those_first_that_the_contract_spea
     assert days[JAN_1].fields == {"known", "zz_secret", "a", "b", "c0"}
     assert days[JAN_2].fields == set()  # no column can be called so, and no rule asks
     assert [days[day].more_fields for day in (JAN_1, JAN_2)] == [True, False]
-    assert [told.partition(" fields ")[0] for told in not_named(some)] == [
+    assert [text.partition(" fields ")[0] for text in not_named(some)] == [
         "2017-01-01: the rows have more than 4"
     ]
     (held, _) = judge_fields(days[JAN_1], contract, [])

@@ -118,7 +118,7 @@ def test_a_day_that_has_files_must_have_rows(rows: int, files: int, passed: bool
 
 
 @pytest.mark.parametrize(
-    ("empty", "told"),
+    ("empty", "message"),
     [
         ((), "0 of 9 files are empty"),
         (("a",), "1 of 9 files are empty: a"),
@@ -126,10 +126,10 @@ def test_a_day_that_has_files_must_have_rows(rows: int, files: int, passed: bool
         (("a", "b", "c", "d"), "4 of 9 files are empty: a, b, c, …"),
     ],
 )
-def test_an_empty_file_is_found_and_named(empty: tuple[str, ...], told: str) -> None:
+def test_an_empty_file_is_found_and_named(empty: tuple[str, ...], message: str) -> None:
     verdict = no_empty_files().judge(replace(NOTHING, files=9, empty_files=empty))
 
-    assert verdict == Verdict(not empty, told, len(empty), 0)
+    assert verdict == Verdict(not empty, message, len(empty), 0)
 
 
 def test_a_day_reconciles_if_nothing_differs() -> None:

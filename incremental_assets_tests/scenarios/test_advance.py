@@ -139,10 +139,10 @@ def test_bronze_keeps_every_line_and_file_names_may_hold_anything(world: World) 
 
 def lost(world: World, name: str = "silver/sales") -> list[tuple[str, str]]:
     """Key and day of the versions that only their hash made lose."""
-    beside = world.path(f"{name}/_beside")
-    if not DeltaTable.is_deltatable(beside):
+    side_table = world.path(f"{name}/_beside")
+    if not DeltaTable.is_deltatable(side_table):
         return []
-    rows = pl.read_delta(beside).filter(pl.col("_why") == "lost by its hash alone")
+    rows = pl.read_delta(side_table).filter(pl.col("_why") == "lost by its hash alone")
     key = "order_id" if "order_id" in rows.columns else "user_id"
     return sorted((r[key], str(r["dt"])) for r in rows.iter_rows(named=True))
 

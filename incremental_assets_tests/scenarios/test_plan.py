@@ -62,13 +62,13 @@ def test_what_is_new_stale_or_named_is_planned_as_it_is_run_and_late_rows_were_s
 
     later = [sale("later", "2017-01-05"), *sales("g", "2017-01-07", 20)]
     shop.land("events", "2017-01-07", "a.jsonl", later)
-    told = runs(shop)
+    ran = runs(shop)
 
-    assert told.left_out == set()
-    assert told.days(SILVER) == {7: "append"}
-    assert told.in_addition == {(SILVER, 5), (MART, 5)}
-    assert told.may_follow == {SILVER, MART}
-    (landed,) = (day for day in told.plan.days if day.table == BRONZE)
+    assert ran.left_out == set()
+    assert ran.days(SILVER) == {7: "append"}
+    assert ran.in_addition == {(SILVER, 5), (MART, 5)}
+    assert ran.may_follow == {SILVER, MART}
+    (landed,) = (day for day in ran.plan.days if day.table == BRONZE)
     assert "about another day" in landed.unknown
     assert (landed.is_estimate, landed.files) == (True, 1)
     assert 15 < (landed.rows or 0) < 25

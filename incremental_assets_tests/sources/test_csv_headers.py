@@ -90,7 +90,7 @@ def test_a_file_of_a_store_is_fetched_once(
     assert [path for path in opened if path.startswith(root)] == [f"{root}/a.csv.gz"]
 
 
-def test_the_ends_of_records_are_told_where_they_may_be_in_a_value(tmp_path: Path) -> None:
+def test_the_ends_of_records_are_given_where_they_may_be_in_a_value(tmp_path: Path) -> None:
     contents = {
         "windows": b'a,b\r\n1,"x"\r\n',
         "mac": b'a,b\r1,"x"\r',

@@ -49,7 +49,9 @@ def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in f"{source!r} {source.access()!r}"
 
 
-def test_a_server_that_does_not_answer_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("DATABASE_USER", "me")
     with pytest.raises(
         SourceError, match=r"127\.0\.0\.1:1/shop#a: the database answers: .*refused"

@@ -232,7 +232,9 @@ NOT_FOUND = {
 
 
 @pytest.mark.parametrize("name", NOT_FOUND, ids=ascii)
-def test_a_file_whose_name_no_reader_finds_is_told_by_its_name(tmp_path: Path, name: str) -> None:
+def test_a_file_whose_name_no_reader_finds_is_reported_by_its_name(
+    tmp_path: Path, name: str
+) -> None:
     put(tmp_path, f"2024-05-01/{name}")
 
     with pytest.raises(SourceError) as of_a_feed:
@@ -272,7 +274,7 @@ def test_a_csv_of_signs_that_nobody_could_read_is_refused(message: str) -> None:
     assert message in str(refused.value)
 
 
-def test_a_file_beside_folders_of_days_is_passed_over(tmp_path: Path) -> None:
+def test_a_file_next_to_folders_of_days_is_passed_over(tmp_path: Path) -> None:
     put(tmp_path, "north/2024-05-01/a.json", "read-me.txt")
     feed = LandedFiles("sales", layout="*/%Y-%m-%d/")
 

@@ -66,6 +66,6 @@ class Versions(Pages):
     version: int = 0
 
 
-def test_a_version_of_a_source_is_told_from_the_one_before() -> None:
+def test_a_version_of_a_source_is_distinguished_from_the_one_before() -> None:
     first, second = (Versions("lake", (), version).fingerprint for version in (1, 2))
     assert first != second

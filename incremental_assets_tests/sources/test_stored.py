@@ -261,8 +261,8 @@ def test_a_file_that_changed_or_came_since_the_source_was_fixed_stops_the_load_o
     rewrite(tmp_path / "b.json")
 
     assert [f.path for f in source.missing_or_changed()] == ["a.json", "b.json"]
-    told = r"2 files vanished or changed .*: a\.json, b\.json\. Nothing"
-    with pytest.raises(SourceError, match=told):
+    message = r"2 files vanished or changed .*: a\.json, b\.json\. Nothing"
+    with pytest.raises(SourceError, match=message):
         read(spark, source)
     for changed in ("a.json", "b.json"):
         with pytest.raises(SourceError, match=rf"1 file vanished or changed .*: {changed}"):
@@ -308,7 +308,7 @@ def test_a_file_that_is_not_of_its_format_is_named(
         read(spark, tmp_path)
 
 
-def test_any_folder_and_file_name_is_read_and_told_as_it_was_listed(
+def test_any_folder_and_file_name_is_read_and_reported_as_it_was_listed(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     folder = tmp_path / "a b%20c{d}[e]*?é+#&"

@@ -1,4 +1,4 @@
-"""Which days a stored source has rows for, told without a JVM."""
+"""Which days a stored source has rows for, found without a JVM."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_just_the_days_that_are_asked_for_are_reported(tmp_path: Path) -> None:
     assert set(rows_by_day(fixed, "at", every_other, LAST) or ()) == {FIFTH, LAST}
 
 
-def test_what_cannot_be_told_is_left_to_reading(tmp_path: Path) -> None:
+def test_what_is_unknown_is_left_to_reading(tmp_path: Path) -> None:
     parquet = written(tmp_path, ROWS, "parquet").fix()
     assert rows_by_day(parquet, "text", ALL, LAST) is None
     assert rows_by_day(parquet, "missing", ALL, LAST) is None

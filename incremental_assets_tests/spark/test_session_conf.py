@@ -74,9 +74,9 @@ def test_no_error_of_a_server_shows_its_parameters(
     with pytest.raises(SparkUnavailableError, match=r"^Spark cannot be started \(sc://h") as raised:
         session.start_session(remote)
 
-    told = "".join(format_exception(raised.value))
-    assert "t0k3n" not in told
-    assert "Parameter 'token=…' of sc://host/;token=…, … is wrong" in told
+    shown = "".join(format_exception(raised.value))
+    assert "t0k3n" not in shown
+    assert "Parameter 'token=…' of sc://host/;token=…, … is wrong" in shown
 
 
 def test_every_session_reckons_in_utc_and_refuses_what_does_not_fit(spark: SparkSession) -> None:

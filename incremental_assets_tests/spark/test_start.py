@@ -188,9 +188,9 @@ print("PYSPARK_SUBMIT_ARGS" in os.environ, os.environ["JAVA_HOME"])
 
     out, err = program.communicate(timeout=60)
     assert ("it ends" in err, "incubator" in err) == (True, False)
-    told, after = out.splitlines()
-    assert told.startswith("SparkUnavailableError Spark cannot be started (an embedded Spark): ")
-    assert "DRIVER_MEMORY" in told
+    error, after = out.splitlines()
+    assert error.startswith("SparkUnavailableError Spark cannot be started (an embedded Spark): ")
+    assert "DRIVER_MEMORY" in error
     assert after == f"False {home}"
     assert not list(tmp_path.glob("incremental-assets-*"))
 
@@ -240,7 +240,7 @@ def test_settings_are_written_so_that_java_reads_what_was_set() -> None:
 
 def test_the_level_of_the_gateway_is_that_of_the_root_so_spark_does_not_tell_of_it() -> None:
     lines = [line.split(" = ") for line in LOGGING.read_text().splitlines() if " = " in line]
-    told = dict(lines)
+    properties = dict(lines)
 
-    assert told["logger.gateway.name"] == GATEWAY
-    assert told["logger.gateway.level"] == told["rootLogger.level"]
+    assert properties["logger.gateway.name"] == GATEWAY
+    assert properties["logger.gateway.level"] == properties["rootLogger.level"]

@@ -38,9 +38,9 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
 
     equal = here("silver/sales", "--json")
 
-    told = json.loads(equal.stdout)
-    assert (equal.exit_code, told["equal"], told["rows"]["days"][0]["compared"]) == (0, True, 3)
-    assert [each["day"] for each in told["left_out"]] == ["2017-01-05"]
+    shown = json.loads(equal.stdout)
+    assert (equal.exit_code, shown["equal"], shown["rows"]["days"][0]["compared"]) == (0, True, 3)
+    assert [each["day"] for each in shown["left_out"]] == ["2017-01-05"]
     assert "silver/sales is rebuilt, 1 of 2 days" in equal.stderr
     assert everything_in(world.settings.lake) == before
 
@@ -60,7 +60,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("silver/sale",), "There is no table 'silver/sale'; did you mean silver/sales?"),
         (("silver/sales", "--days", "2017-01-05...2017-01-04"), "ends before it begins"),
@@ -70,10 +70,10 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
     ],
 )
 def test_what_cannot_be_done_is_reported_with_another_status_and_leaves_nothing(
-    world: World, arguments: tuple[str, ...], told: str
+    world: World, arguments: tuple[str, ...], message: str
 ) -> None:
     found = CliRunner().invoke(main, ["verify", *arguments], env=environment(world))
 
     assert (found.exit_code, found.stdout) == (2, "")
-    assert told in found.stderr
+    assert message in found.stderr
     assert everything_in(world.settings.lake) == {}

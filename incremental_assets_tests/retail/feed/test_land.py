@@ -157,9 +157,9 @@ def test_a_day_without_sales_cannot_be_sent_again(tmp_path: Path) -> None:
 
 
 def test_the_summary_counts_what_is_in_the_folders(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
 
-    summary = land(str(tmp_path), FIRST, date(2017, 1, 2), sample=SAMPLE, progress=told.append)
+    summary = land(str(tmp_path), FIRST, date(2017, 1, 2), sample=SAMPLE, progress=lines.append)
 
     feeds = ["events", "users", "orders", "inventory_movements", "products"]
     assert [(each.feed, each.day.day) for each in summary.written] == [
@@ -172,7 +172,7 @@ def test_the_summary_counts_what_is_in_the_folders(tmp_path: Path) -> None:
         else:
             assert each.files == len(list(path.iterdir()))
             assert each.rows == sum(1 for _ in rows_in(path))
-    assert [line.split()[0] for line in told] == ["2017-01-01", "2017-01-02"]
+    assert [line.split()[0] for line in lines] == ["2017-01-01", "2017-01-02"]
 
 
 def test_good_events_keep_their_contract(week: Path) -> None:

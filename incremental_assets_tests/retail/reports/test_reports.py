@@ -112,13 +112,13 @@ def test_a_day_without_rows_says_so_and_loads_nothing(
 
     assert runs.report(D5, D7).success
 
-    told = capfd.readouterr().err
+    printed = capfd.readouterr().err
     for day, why in (
         (D5, "silver/sales 2017-01-05 is held by its gate: share: "),
         (D7, "nothing was sold, or it is not loaded. `incremental-assets run` loads"),
     ):
         assert why in runs.shows(DAILY_SALES.name, day)["note"]
-    assert "without rows. silver/sales 2017-01-05 is held by its gate: share: " in told
+    assert "without rows. silver/sales 2017-01-05 is held by its gate: share: " in printed
     assert runs.stored()["dt"].to_list() == [jan(6)]
     assert [DeltaTable(path).version() for path in paths] == before
 
