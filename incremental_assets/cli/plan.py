@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.cli.context import tables, tables_named
-from incremental_assets.cli.group import main
+from incremental_assets.cli.group import FAILED, main
 from incremental_assets.cli.options import DAYS, JSON, NAMES, limit_option, require_partitions
-from incremental_assets.cli.output import ERR, OUT, show
+from incremental_assets.cli.output import ERR, OUT, bad, show
 from incremental_assets.cli.run import NOTHING_DUE
 from incremental_assets.days import ONE_DAY, DayRange
 from incremental_assets.ledger.entry import Window
@@ -61,8 +62,10 @@ def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: 
     Needs no Spark and changes nothing. Days that are alike are one row, with their sums. `~` marks
     what is estimated; `reads` are files, or the batches of a table after the first number up to
     the second one. With --json a row for each day, with numbers, and with what may follow and is
-    known only by reading.
+    known only by reading. A table that cannot be planned is named, and does not keep the others
+    back; the exit status is 1 then.
     """
+    from incremental_assets.operations.failure_texts import error_of
     from incremental_assets.plan.consistent import require_all_consistent
     from incremental_assets.plan.forecast import forecast
     from incremental_assets.plan.known_columns import require_known_columns
@@ -86,10 +89,19 @@ def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: 
     if as_json:
         rows = [*map(_planned, found.days), *map(_skipped, found.skipped)]
         show(pl.DataFrame(rows, schema=_RECORD), "Plan", as_json=True)
-        return
+    else:
+        _show(found, limit, unread(tables(), settings))
+    for each in found.unplanned:
+        bad("Error:", error_of(each.table, each.error))
+    if found.unplanned:
+        sys.exit(FAILED)
+
+
+def _show(found: Forecast, limit: int, unread: Sequence[str]) -> None:
     if not (found.days or found.skipped):
-        OUT.print(NOTHING_DUE)
-        for note in (*found.notes, *unread(tables(), settings)):
+        if not found.unplanned:
+            OUT.print(NOTHING_DUE)
+        for note in (*found.notes, *unread):
             OUT.print(f"- {note}", soft_wrap=True)
         return
     lines = [*map(_line, _alike(found.days)), *map(_skipped_line, found.skipped)]
@@ -97,7 +109,7 @@ def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: 
     show(pl.DataFrame(shown), "Plan", as_json=False, can_lack=("bytes", "reads", "rows"))
     if len(lines) > len(shown):
         OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
-    for note in (*_unknowns(found.days), *found.notes, *unread(tables(), settings)):
+    for note in (*_unknowns(found.days), *found.notes, *unread):
         OUT.print(f"- {note}", soft_wrap=True)
     OUT.print(_totals(found), soft_wrap=True)
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from incremental_assets.days import DayRange, named, utc_today, within_partitions
 from incremental_assets.delta.delta_table import bytes_per_row
+from incremental_assets.errors import IncrementalAssetsError, LedgerError
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.batches import in_batches
@@ -25,7 +26,7 @@ from incremental_assets.plan.inspector import Inspector
 from incremental_assets.plan.landed import no_longer_landed
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.plan_inspector import PlanInspector
-from incremental_assets.plan.rounds import due_runs
+from incremental_assets.plan.rounds import Unreadable, due_runs
 from incremental_assets.plan.skipped import Skipped, skipped
 from incremental_assets.plan.work import Plan, Work
 from incremental_assets.settings import Settings
@@ -60,11 +61,15 @@ class PlannedDay:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run would do, in its order; what it would skip, and why; and notes for the reader."""
+    """What a run would do, in its order; what it would skip, and why; and notes for the reader.
+
+    `unplanned` are the tables that cannot be planned, which does not keep the others back.
+    """
 
     days: tuple[PlannedDay, ...]
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...]
+    unplanned: tuple[Unreadable, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -84,13 +89,23 @@ def forecast(
     """What a run of these tables and days would do now. Changes nothing and needs no Spark.
 
     A source that the `inspection` has inspected before is not inspected again.
-    Raises DayError for days outside the partitions, SourceError if a source cannot be listed.
+    Raises DayError for days outside the partitions, and the error of the first source if none of
+    them can be inspected.
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
     inspection = inspection or PlanInspector()
     ahead = _Ahead(chosen, view, settings, now, inspection)
-    due = due_runs(chosen, settings, span, now, lambda: ahead.view, inspection, log)
+    due = due_runs(
+        chosen,
+        settings,
+        span,
+        now,
+        lambda: ahead.view,
+        inspection,
+        log,
+        unreadable=ahead.unplanned.append,
+    )
     for number, each in enumerate(due, 1):
         log(f"Planning {each.days} of {each.tables[0].name} and what is built on it")
         ahead.run(number, each)
@@ -102,7 +117,10 @@ def forecast(
         for note in (_unfinished(t, view), _no_longer_landed(t, view, inspection, span))
     ]
     notes = [*filter(None, own), *ahead.notes, *([KNOWN_BY_READING] if planned else [])]
-    return Forecast(tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)))
+    unplanned = {each.table.name: each for each in reversed(ahead.unplanned)}  # once, and the first
+    return Forecast(
+        tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)), tuple(unplanned.values())
+    )
 
 
 @dataclass
@@ -116,6 +134,7 @@ class _Ahead:
     inspection: Inspector
     days: list[PlannedDay] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unplanned: list[Unreadable] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._known = self.view
@@ -128,11 +147,17 @@ class _Ahead:
             if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
                 failed.add(table.name)
                 continue
-            for plan in in_batches(table, list(due.days), partial(self._planned, table)):
-                self.notes += [f"{table.name}: {note}" for note in plan.notes]
-                held = [self._batch(number, table, work) for work in plan.work]
-                if plan.refused or any(held):
-                    failed.add(table.name)
+            try:
+                for plan in in_batches(table, list(due.days), partial(self._planned, table)):
+                    self.notes += [f"{table.name}: {note}" for note in plan.notes]
+                    held = [self._batch(number, table, work) for work in plan.work]
+                    if plan.refused or any(held):
+                        failed.add(table.name)
+            except LedgerError:
+                raise
+            except IncrementalAssetsError as error:
+                self.unplanned.append(Unreadable(table, error))
+                failed.add(table.name)
 
     def _planned(self, table: Table, days: Sequence[date]) -> Plan:
         today = utc_today(self.now)

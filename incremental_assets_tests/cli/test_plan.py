@@ -49,6 +49,22 @@ def test_days_that_are_alike_are_one_row_with_their_sums(
     ]  # fmt: skip
 
 
+def test_a_table_that_cannot_be_planned_is_named_below_the_plan_of_the_others(
+    settings: Settings, command: Command
+) -> None:
+    land(settings, 2, 1)
+    broken = Path(settings.landing, "orders/_delta_log", f"{0:020}.json")
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no commit")
+
+    done = command("plan", "bronze/events", "bronze/orders")
+
+    assert done.exit_code == 1
+    assert [row[1] for row in cells(done.stdout)] == ["bronze/events"]
+    assert done.stderr.count("Error:") == 1
+    assert "bronze/orders" in done.stderr
+
+
 def planned(day: int, reason: str, rows: int | None = 1) -> PlannedDay:
     return PlannedDay(
         run=1, batch=1, table="bronze/events", day=date(2017, 1, day), mode="append", kind="advance",

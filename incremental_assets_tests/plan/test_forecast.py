@@ -355,5 +355,6 @@ def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
     assert "its rows would be there twice" in str(refused[2].error)
     with pytest.raises(SourceError, match="stock"):
         due(stock)
-    with pytest.raises(SourceError, match="stock"):
-        forecast([stock, EVENTS], EMPTY, settings, None, NOW)
+    found = forecast([stock, EVENTS], EMPTY, settings, None, NOW)
+    assert [(day.table, day.day) for day in found.days] == [(EVENTS.name, jan(1))]
+    assert [each.table for each in found.unplanned] == [stock]
