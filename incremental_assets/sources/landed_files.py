@@ -18,6 +18,7 @@ from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
 from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.day_files import DayFiles
+from incremental_assets.sources.deliveries import Signs
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
 from incremental_assets.sources.payloads import line_objects
@@ -36,10 +37,11 @@ from incremental_assets.storage import StoredFile, files_at, files_below, names_
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MARKER = re.compile(r"(?!\.+$)[A-Za-z0-9_.-]+")
+_MANIFEST = re.compile(r"(?![.*]+$)[A-Za-z0-9_.*-]+")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
 _NANOSECONDS = 1_000_000_000
 _SKEW = 60.0  # seconds by which the clock of a disk may be ahead
-_Some = tuple[date | None, list[StoredFile], bool]
+_Some = tuple[date | None, list[StoredFile], Mapping[str, str]]
 Loaded = Callable[[], Mapping[str, date]]
 """Gives the files that a table has loaded, by their path below the landing root, with their day."""
 
@@ -57,8 +59,10 @@ class LandedFiles:
     for each day, `%Y-%m-%d/`. `format` is what the files are: "json" (an object a line),
     "json_document" (an array of rows), "csv", "parquet", "orc" or "avro", or `Csv(…)` for a CSV of
     other signs. With a `marker`, such as `_SUCCESS`, a folder is read once a file of that name is
-    in it. A file that was modified less than `quiet_for` ago may still be written. What waits is
-    listed all the same, with the reason. Names that begin with `.` or `_` are not data.
+    in it; with a `manifest`, such as `*.manifest.json`, what the files of such names name is read
+    once all of it is there. A file that was modified less than `quiet_for` ago may still be
+    written. What waits is listed all the same, with the reason. Names that begin with `.` or `_`
+    are not data.
     """
 
     feed: str
@@ -66,6 +70,7 @@ class LandedFiles:
     layout: str = DAY_FOLDERS
     marker: str = ""
     quiet_for: timedelta = timedelta(0)
+    manifest: str = ""
 
     def __post_init__(self) -> None:
         if not _FEED.fullmatch(self.feed):
@@ -82,6 +87,12 @@ class LandedFiles:
             raise DefinitionError(
                 f"{where}: the marker {self.marker!r} is the name of a file in each folder of a "
                 f"layout that ends with '/', and the layout is {self.layout!r}."
+            )
+        if self.manifest and not (is_of_folders and _MANIFEST.fullmatch(self.manifest)):
+            raise DefinitionError(
+                f"{where}: the manifest {self.manifest!r} is the name of a file, or a pattern of "
+                "it with '*', in each folder of a layout that ends with '/', and the layout is "
+                f"{self.layout!r}."
             )
         if not isinstance(self.quiet_for, timedelta) or self.quiet_for < timedelta(0):
             raise DefinitionError(
@@ -103,7 +114,7 @@ class LandedFiles:
         require_root(landing)
         with _listing(landing):
             if self.places.is_by_arrival:
-                found = self._all_by_arrival(landing, loaded())
+                found = self._all_by_arrival(landing, cache(loaded))
                 return sorted({day for day, _, _ in found if day is not None})
             places = self.places.places(self._names(landing))
             return sorted({place.day for place in places if place.day is not None})
@@ -132,15 +143,16 @@ class LandedFiles:
         require_root(landing)
         found: dict[date, list[StoredFile]] = {day: [] for day in days}
         waits: dict[str, str] = {}
-        may_wait = bool(self.marker or self.quiet_for)
+        may_wait = bool(self.signs or self.quiet_for)
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
+        loaded = cache(loaded)
         with _listing(landing):
-            for day, files, is_marked in self._listed(landing, days, loaded):
+            for day, files, incomplete in self._listed(landing, days, loaded):
                 if day is None or day not in found:
                     continue
                 found[day] += files
                 for file in files if may_wait else self._packed(files):
-                    waits[file.path] = self._waits(file, now, is_marked=is_marked)
+                    waits[file.path] = self._waits(file, now, incomplete.get(file.path, ""))
         for of_day in found.values():
             require_findable(f"{landing}/{self.feed}", (file.path for file in of_day))
         return {day: DayFiles(self.feed, files, waits) for day, files in found.items()}
@@ -152,17 +164,15 @@ class LandedFiles:
         endings = FRAMED_BY_HADOOP if self.kind == "json" else UNKNOWN_COMPRESSED
         return [file for file in files if file.path.lower().endswith(endings)]
 
-    def _waits(self, file: StoredFile, now: int, *, is_marked: bool) -> str:
+    def _waits(self, file: StoredFile, now: int, incomplete: str) -> str:
         """Why a file is not to be read yet; "" where it is.
 
         One that Spark cannot unpack waits for somebody who does.
         """
         if self._packed([file]):
             return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}"
-        if not is_marked:
-            return f"there is no {self.marker} in its folder"
-        if not self.quiet_for:
-            return ""
+        if incomplete or not self.quiet_for:
+            return incomplete
         ago = (now - file.modified) / _NANOSECONDS
         if ago < -_SKEW:
             return f"it was last modified in the future, {_modified(file):%Y-%m-%d %H:%M} UTC"
@@ -214,60 +224,61 @@ class LandedFiles:
         return "csv" if isinstance(self.format, Csv) else self.format
 
     def _listed(self, landing: str, days: Collection[date], loaded: Loaded) -> Iterator[_Some]:
-        """The files with their days, and whether the marker is in the folder, if there is one."""
+        """The files with their days, and by path why their delivery is not complete."""
         if self.places.is_by_arrival:
-            return self._all_by_arrival(landing, loaded())
+            return self._all_by_arrival(landing, loaded)
         listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
-        return listed(f"{landing}/{self.feed}", days)
+        return listed(f"{landing}/{self.feed}", days, loaded)
 
-    def _all_by_arrival(self, landing: str, loaded: Mapping[str, date]) -> Iterator[_Some]:
+    def _all_by_arrival(self, landing: str, loaded: Loaded) -> Iterator[_Some]:
         """Every file, with the day on which it was loaded first, or else was last modified."""
         is_on_disk = local_path(landing) is not None
         listed = self._walked if is_on_disk else self._in_one_listing
-        for _, files, is_marked in listed(f"{landing}/{self.feed}", None):
+        for _, files, incomplete in listed(f"{landing}/{self.feed}", None, loaded):
             for file in files:
-                day = loaded.get(f"{self.feed}/{file.path}")
+                day = loaded().get(f"{self.feed}/{file.path}")
                 if day is None:
                     day = _modified(file).date()
-                yield day, [file], is_marked
+                yield day, [file], incomplete
 
     def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
         if local_path(landing) is not None:
             return False
         return not self.places.are_days_named or len(days) > _MOST_LISTINGS
 
-    def _in_one_listing(self, folder: str, days: Collection[date] | None) -> Iterator[_Some]:
-        below = files_below(folder, skip=self._is_skipped)
-        marked = {file.path.rpartition("/")[0] for file in below if self._is_marker(file.path)}
-        for file in below:
-            if self._is_marker(file.path) or not self.places.is_path(file.path):
-                continue
-            day = self.places.day_of(file.path)
-            if days is not None and day not in days:
-                continue
-            is_marked = not self.marker or self.places.folder_in(file.path) in marked
-            yield day, [file], is_marked
+    def _in_one_listing(
+        self, folder: str, days: Collection[date] | None, loaded: Loaded
+    ) -> Iterator[_Some]:
+        places: dict[str, list[StoredFile]] = {}
+        for file in files_below(folder, skip=self.signs.skips):
+            if self.places.is_path(file.path):
+                places.setdefault(self.places.folder_in(file.path), []).append(file)
+        for place, found in places.items():
+            day = self.places.day_of(found[0].path)
+            if days is None or day in days:
+                yield day, *self._complete(folder, place, found, loaded)
 
-    def _walked(self, folder: str, days: Collection[date] | None) -> Iterator[_Some]:
-        skip = self._is_skipped
+    def _walked(
+        self, folder: str, days: Collection[date] | None, loaded: Loaded
+    ) -> Iterator[_Some]:
         for place in self.places.places(self._names_below(folder), days):
-            found = files_at(folder, place.path, skip)
+            found = files_at(folder, place.path, self.signs.skips)
             if self.places.is_of_folders and found and found[0].path == place.path:
                 continue  # a file that is named like a folder of a day
-            is_marked = True
-            if self.marker:
-                is_marked = any(file.path == f"{place.path}/{self.marker}" for file in found)
-                found = [file for file in found if not self._is_marker(file.path)]
-            yield place.day, found, is_marked
+            yield place.day, *self._complete(folder, place.path, found, loaded)
 
     @property
-    def _is_skipped(self) -> Callable[[str], bool]:
-        if not self.marker:
-            return is_hidden
-        return lambda name: is_hidden(name) and name != self.marker
+    def signs(self) -> Signs:
+        """The files that say whether a folder is complete."""
+        return Signs(self.marker, self.manifest)
 
-    def _is_marker(self, path: str) -> bool:
-        return bool(self.marker) and path.rpartition("/")[2] == self.marker
+    def _complete(
+        self, folder: str, place: str, files: Sequence[StoredFile], loaded: Loaded
+    ) -> tuple[list[StoredFile], Mapping[str, str]]:
+        def is_loaded(path: str) -> bool:
+            return f"{self.feed}/{path}" in loaded()
+
+        return self.signs.judged(folder, place, files, is_loaded)
 
     def _names(self, landing: str) -> Callable[[str], list[str]]:
         return self._names_below(f"{landing}/{self.feed}")

@@ -160,6 +160,9 @@ REFUSED: dict[str, dict[str, Any]] = {
     "quiet_for is 5": {"quiet_for": 5},
     "the layout is a text": {"layout": None},
     "the marker '..'": {"marker": ".."},
+    "the manifest 'a/*'": {"manifest": "a/*"},
+    "the manifest '*'": {"manifest": "*"},
+    "the manifest 'm.json'": {"manifest": "m.json", "layout": "*.csv"},
 }
 
 
