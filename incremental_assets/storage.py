@@ -206,6 +206,18 @@ def write_file(path: str, content: bytes, content_type: str = "") -> None:
         unfinished.replace(local)
 
 
+def create_file(path: str) -> IO[bytes]:
+    """A new file for writing, in a folder that is created; it is there once it is closed."""
+    local = local_path(path)
+    if local is not None:
+        local.parent.mkdir(parents=True, exist_ok=True)
+        return local.open("wb")
+    store, inside = open_store(path)
+    with answering(path):
+        opened: IO[bytes] = store.open(inside, "wb")
+        return opened
+
+
 def copy_file(path: str, to: str) -> None:
     """Copy a file to another path of the same kind, whose folders are created."""
     local, target = local_path(path), local_path(to)

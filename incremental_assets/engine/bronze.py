@@ -23,6 +23,8 @@ COLUMNS = (
     ("_raw", "string"),
 )
 PARTITIONS = ("_landing_day", "_day")
+UNPACKED = "_unpacked"
+"""The folder of the lake with a folder for each table whose batch reads archives now."""
 _DAY_TEXT = "_of_day_text"
 
 
@@ -33,7 +35,8 @@ def landed_rows(frames: Frames, batch: Batch, files: Sequence[SourceFile]) -> Da
     """
     feed = batch.table.feed
     assert feed is not None
-    rows = feed.rows(frames, batch.settings.landing, files)
+    own = f"{batch.settings.lake}/{UNPACKED}/{batch.table.name.replace('/', '_')}"
+    rows = feed.rows(frames, batch.settings.landing, files, f"{own}/{batch.number}")
     if feed.places.is_by_arrival:
         rows, landed = _with_days(rows, batch), F.col("_landing_day")
     else:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import cache, partial, reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
+from incremental_assets.sources.archives import archive_of, is_archive, unpacked
 from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.deliveries import Signs
@@ -158,11 +160,12 @@ class LandedFiles:
         return {day: DayFiles(self.feed, files, waits) for day, files in found.items()}
 
     def _packed(self, files: Iterable[StoredFile]) -> list[StoredFile]:
-        """The archives that are taken for text; lines of JSON land as the bytes are."""
+        """The files, packed in other ways, that are taken for text; as JSON lines bytes land."""
         if self.kind not in TEXT_FORMATS:
             return []
         endings = FRAMED_BY_HADOOP if self.kind == "json" else UNKNOWN_COMPRESSED
-        return [file for file in files if file.path.lower().endswith(endings)]
+        packed = (file for file in files if file.path.lower().endswith(endings))
+        return [file for file in packed if not is_archive(file.path)]
 
     def _waits(self, file: StoredFile, now: int, incomplete: str) -> str:
         """Why a file is not to be read yet; "" where it is.
@@ -170,7 +173,7 @@ class LandedFiles:
         One that Spark cannot unpack waits for somebody who does.
         """
         if self._packed([file]):
-            return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}"
+            return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}, .zip"
         if incomplete or not self.quiet_for:
             return incomplete
         ago = (now - file.modified) / _NANOSECONDS
@@ -205,17 +208,30 @@ class LandedFiles:
         """A path below the landing root as a file of the feed has it."""
         return f"{self.feed}/{self.places.example}"
 
-    def rows(self, frames: Frames, landing: str, files: Sequence[SourceFile]) -> DataFrame:
+    def rows(
+        self, frames: Frames, landing: str, files: Sequence[SourceFile], unpack_to: str = ""
+    ) -> DataFrame:
         """The rows of some of its files: `payload`, `_raw` and `_file`, the path as listed.
 
-        Of lines, all that are not blank. Raises SourceError for a file of another format.
+        Of lines, all that are not blank. Archives are unpacked below the folder `unpack_to`, until
+        the end of the batch. Raises SourceError for a file of another format.
         """
-        if self.format == "json":  # whatever the bytes are, they land
-            return line_objects(read_lines(frames.session, DataFiles(landing, tuple(files))))
+        archives = tuple(file for file in files if is_archive(file.path))
+        plain = tuple(file for file in files if not is_archive(file.path))
+        parts = [self._rows(frames, DataFiles(landing, plain))] if plain or not archives else []
+        if archives:
+            opened = partial(unpacked, landing, archives, self.kind, unpack_to)
+            rows = self._rows(frames, frames.keep(("unpacked", unpack_to), opened))
+            parts.append(rows.withColumn("_file", archive_of(F.col("_file"), archives)))
+        return reduce(DataFrame.union, parts)
+
+    def _rows(self, frames: Frames, data: DataFiles) -> DataFrame:
+        if self.format == "json" and data.files:  # whatever the bytes are, they land
+            return line_objects(read_lines(frames.session, data))
         csv = self.format if isinstance(self.format, Csv) else RFC_4180
-        some = tuple(file for file in files if file.size)
-        where, days = f"{landing}/{self.feed}", self.places.folders_of_days
-        fixed = FixedFiles(where, self.kind, some, landing, csv, days, has_text_folders=True)
+        some = tuple(file for file in data.files if file.size)
+        where, days = f"{data.root}/{self.feed}", self.places.folders_of_days
+        fixed = FixedFiles(where, self.kind, some, data.root, csv, days, has_text_folders=True)
         return fixed.objects(frames)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal as Exact
@@ -85,11 +86,17 @@ def as_avro(path: Path, rows: Rows) -> None:
     pl.DataFrame(list(rows)).with_columns(pl.col("at").dt.replace_time_zone(None)).write_avro(path)
 
 
+def as_zipped_csv(path: Path, rows: Rows) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.csv", pl.DataFrame(list(rows)).write_csv())
+
+
 WAYS: dict[str, tuple[Any, str, Callable[[Path, Rows], None]]] = {
     "JSON lines": ("json", "json", as_lines),
     "JSON documents": ("json_document", "json", as_document),
     "packed documents": ("json_document", "json.gz", as_packed_document),
     "CSV": ("csv", "csv", as_csv),
+    "CSV in archives": ("csv", "zip", as_zipped_csv),
     "CSV of other signs": (SEMICOLONS, "txt", as_semicolons),
     "CSV without a header": (NO_HEADER, "tsv", without_header),
     "Parquet": ("parquet", "parquet", as_parquet),
@@ -127,7 +134,9 @@ def read(spark: SparkSession, landing: Path, *feeds: LandedFiles) -> list[list[R
     with Frames.over(spark) as frames:
         files = [feed.files(str(landing), FIRST) for feed in feeds]
         rows = [
-            feed.rows(frames, str(landing), some).withColumn("feed", F.lit(number))
+            feed.rows(frames, str(landing), some, f"{landing}/unpacked/{number}/1").withColumn(
+                "feed", F.lit(number)
+            )
             for number, (feed, some) in enumerate(zip(feeds, files, strict=True))
         ]
         every = reduce(DataFrame.unionByName, rows)

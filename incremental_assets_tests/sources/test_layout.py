@@ -205,12 +205,12 @@ def test_a_file_that_was_just_written_waits(tmp_path: Path) -> None:
 
 
 def test_a_file_that_spark_cannot_unpack_waits_and_no_other_does(tmp_path: Path) -> None:
-    put(tmp_path, *(f"2024-05-01/{name}" for name in ("a.csv.zip", "b.csv.gz", "c.CSV.GZ")))
+    put(tmp_path, *(f"2024-05-01/{name}" for name in ("a.csv.xz", "b.csv.gz", "c.CSV.GZ")))
 
     found = LandedFiles("sales", format="csv").files(str(tmp_path), FIRST)
 
     assert [file.waits for file in found] == [
-        "Spark cannot unpack it; store it plain, or as .gz, .bz2, .zst, .zstd",
+        "Spark cannot unpack it; store it plain, or as .gz, .bz2, .zst, .zstd, .zip",
         "",
         "",
     ]

@@ -1,0 +1,149 @@
+"""Zip archives of a feed: their rows land as theirs, and nothing of them is left unpacked."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.errors import SourceError
+from incremental_assets.sources import archives
+from incremental_assets.sources.archives import unpacked
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.table import Table
+from incremental_assets.testing import Lake
+from incremental_assets.writes import Append
+
+DAY = date(2024, 5, 1)
+_Members = Mapping[str, bytes]
+
+
+def zipped(members: _Members, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def lines(*numbers: int) -> bytes:
+    return "".join(json.dumps({"id": number}) + "\n" for number in numbers).encode()
+
+
+def test_rows_of_an_archive_land_as_its_own_and_are_replaced_with_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = LandedFiles("sales", layout="%Y-%m-%d/")
+    bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
+    lake = Lake(spark, tmp_path)
+    lake.settings = lake.settings.replace(start_date=DAY)
+    folder, left = tmp_path / f"landing/sales/{DAY}", tmp_path / "lake/_unpacked/bronze_sales"
+    (left / "0").mkdir(parents=True)
+    (left / "0/of a killed batch").write_bytes(lines(99))
+    folder.mkdir(parents=True)
+    (folder / "plain.json").write_bytes(lines(1))
+    several = {
+        "deep/a.json": lines(2, 3),
+        "../../b.json": lines(4),
+        "c.json.gz": gzip.compress(lines(5)),
+        "empty.json": b"",
+        "__MACOSX/._a.json": b"\x00\x05",
+        "no json": b"no json\n",
+    }
+    (folder / "a%20=b é.ZIP").write_bytes(zipped(several))
+    (folder / "other.json.zip").write_bytes(zipped({"d.json": lines(6)}, zipfile.ZIP_LZMA))
+    (folder / "without.zip").write_bytes(zipped({}))
+
+    def landed() -> set[tuple[str, Any]]:
+        lake.load(bronze, DAY)
+        found = lake.rows(bronze, "_file", "payload", "_raw").rows()
+        assert not list(left.iterdir()) if left.exists() else True
+        return {
+            (path.rpartition("/")[2], raw or json.loads(payload)["id"])
+            for path, payload, raw in found
+        }
+
+    first = {("plain.json", 1), ("other.json.zip", 6)}
+    assert landed() == first | {("a%20=b é.ZIP", value) for value in (2, 3, 4, 5, "no json")}
+
+    (folder / "a%20=b é.ZIP").write_bytes(zipped({"a.json": lines(7)}))
+    assert landed() == first | {("a%20=b é.ZIP", 7)}
+
+    (folder / "broken.zip").write_bytes(zipped(several)[:-1])
+    with pytest.raises(SourceError, match=r"broken\.zip cannot be unpacked"):
+        lake.load(bronze, DAY)
+    (folder / "broken.zip").write_bytes(zipped({"a.json": lines(8)}))
+    assert landed() == first | {("a%20=b é.ZIP", 7), ("broken.zip", 8)}
+
+
+def encrypted() -> bytes:
+    content = bytearray(zipped({"a.csv": b"id\n1\n"}))
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(content)
+
+
+def damaged() -> bytes:
+    content = bytearray(zipped({"a.csv": b"id\n1\n"}, zipfile.ZIP_STORED))
+    content[content.index(b"id\n1")] ^= 1
+    return bytes(content)
+
+
+def twice() -> bytes:
+    return zipped({"a.csv": b"id\n1\n", "b.csv": b"id\n2\n"}).replace(b"b.csv", b"a.csv")
+
+
+REFUSED: dict[str, Any] = {
+    "is encrypted (a.csv)": encrypted,
+    "cannot be unpacked (Bad CRC-32 for file 'a.csv')": damaged,
+    "cannot be unpacked (File is not a zip file)": lambda: b"id\n1\n",
+    "holds a.csv twice": twice,
+    "holds inner.zip, which by its name is not csv": lambda: zipped({"inner.zip": zipped({})}),
+    "holds a.parquet, which by its name is not csv": lambda: zipped({"a.parquet": b""}),
+    "would have 5 MiB unpacked, more than 100 times its size": lambda: zipped(
+        {"a.csv": b"\0" * 5_000_000}
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_an_archive_that_cannot_be_unpacked_says_why_and_leaves_nothing(
+    message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "HARMLESS", 1_000_000)
+    content = REFUSED[message]()
+    for name, one in (("bad.zip", content), ("good.zip", zipped({"a.csv": b"id\n1\n"}))):
+        (tmp_path / name).write_bytes(one)
+    files = [SourceFile("good.zip", 1), SourceFile("bad.zip", len(content))]
+
+    with (
+        pytest.raises(SourceError, match="Nothing was loaded") as refused,
+        unpacked(str(tmp_path), files, "csv", f"{tmp_path}/lake/1"),
+    ):
+        pass
+
+    assert f"{tmp_path}/bad.zip {message}" in str(refused.value)
+    assert not (tmp_path / "lake/1").exists()
+
+
+def test_archives_of_an_object_store_are_unpacked_there() -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/archives/sales/a.zip", zipped({"x/a.csv": b"id\n1\n"}))
+    files = [SourceFile("sales/a.zip", 1)]
+
+    with unpacked("memory://archives", files, "csv", "memory://lake/_unpacked/t/1") as data:
+        (file,) = data.files
+        assert file.path == "sales/a.zip/00000-x_a.csv"
+        assert store.cat_file(f"/lake/_unpacked/t/1/{file.path}") == b"id\n1\n"
+
+    assert not store.exists("/lake/_unpacked/t/1")
+    store.rm("/archives", recursive=True)
