@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
 import errno
-import gzip
 import io
 import re
 import shutil
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import NamedTemporaryFile, gettempdir
-from typing import IO, Any
-
-import pyarrow as pa
+from typing import IO
 
 from incremental_assets.errors import SourceError
 from incremental_assets.locations import local_path
+from incremental_assets.sources.compressed import DAMAGED, decompressed
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.storage import answering, open_file
 
 _AT_ONCE = 8
-_DAMAGED = (EOFError, csv.Error, gzip.BadGzipFile, zlib.error, pa.ArrowException, ValueError)
+_DAMAGED = (*DAMAGED, csv.Error, ValueError)
 _CHUNK = 1 << 20
 _LONGEST_VALUE = 2**31 - 1
 csv.field_size_limit(_LONGEST_VALUE)  # of the process; what a quote swallows may be all of a file
@@ -268,13 +264,5 @@ def _on_disk(where: str) -> Iterator[_OnDisk]:
 @contextmanager
 def _open(file: _OnDisk) -> Iterator[IO[bytes]]:
     """The content of a file, without its compression."""
-    with open_file(file.path) as stream:
-        unpacked: Any = stream
-        match file.where.lower().rpartition(".")[2]:
-            case "gz":
-                unpacked = gzip.GzipFile(fileobj=stream)
-            case "bz2":
-                unpacked = bz2.BZ2File(stream)
-            case "zst" | "zstd":
-                unpacked = pa.CompressedInputStream(pa.PythonFile(stream), "zstd")
-        yield unpacked
+    with open_file(file.path) as stream, decompressed(stream, file.where) as content:
+        yield content
