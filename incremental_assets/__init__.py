@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from incremental_assets.sources.source import FixedSource, Source
     from incremental_assets.sources.source_file import SourceFile
     from incremental_assets.sources.stored import Stored
+    from incremental_assets.sources.xml_documents import Xml
     from incremental_assets.table import AsOf, SameDay, Sums, Table
     from incremental_assets.writes import (
         SCD2,
@@ -118,6 +119,7 @@ _MODULES = {
     "sources.source": ("FixedSource", "Source"),
     "sources.source_file": ("SourceFile",),
     "sources.stored": ("Stored",),
+    "sources.xml_documents": ("Xml",),
     "table": ("AsOf", "SameDay", "Sums", "Table"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -165,6 +167,7 @@ __all__ = [
     "TimestampBasedLoader",
     "Upserts",
     "Verdict",
+    "Xml",
     "all_readable",
     "at_least",
     "between",

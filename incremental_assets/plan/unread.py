@@ -10,19 +10,20 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import DAY_FOLDERS, is_hidden
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored_files import COMPRESSED, FileFormat, may_be_of
+from incremental_assets.sources.stored_files import COMPRESSED, FeedFormat, may_be_of
 from incremental_assets.storage import names_in
 from incremental_assets.table import Table
 
 _NAMED = 5
 _OTHER = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
-_NAMES: Mapping[FileFormat, str] = {
+_NAMES: Mapping[FeedFormat, str] = {
     "json": "lines of JSON",
     "json_document": "JSON documents",
     "csv": "CSV",
     "parquet": "Parquet",
     "orc": "ORC",
     "avro": "Avro",
+    "xml": "XML",
 }
 
 
@@ -51,7 +52,7 @@ def _read(tables: Sequence[Table], settings: Settings) -> set[str]:
 
 def other_format(feed: LandedFiles, files: Sequence[SourceFile]) -> str:
     """A note on files whose names show another format than the feed has; else ""."""
-    others = _OTHER - {".tsv"} if feed.kind == "csv" else _OTHER
+    others = _OTHER - {f".{feed.kind}", ".tsv" if feed.kind == "csv" else ""}
     names = [f.path for f in files if not may_be_of(feed.kind, f.path) or _suffix(f.path) in others]
     if not names:
         return ""

@@ -26,7 +26,7 @@ from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.sources.stored_files import (
     UNKNOWN_COMPRESSED,
     DataFiles,
-    FileFormat,
+    FeedFormat,
     may_be_of,
 )
 from incremental_assets.storage import create_file, files_below, open_file, remove
@@ -49,7 +49,7 @@ def is_archive(path: str) -> bool:
 
 @contextmanager
 def unpacked(
-    root: str, archives: Sequence[SourceFile], kind: FileFormat, to: str
+    root: str, archives: Sequence[SourceFile], kind: FeedFormat, to: str
 ) -> Iterator[DataFiles]:
     """The files in archives below a root, as files below `to`, which is removed afterwards.
 
@@ -82,7 +82,7 @@ def _folder(name: str) -> str:
     return name.replace("%", "%25").replace("=", "%3D")
 
 
-def _unpack(root: str, kind: FileFormat, to: str, archive: SourceFile) -> None:
+def _unpack(root: str, kind: FeedFormat, to: str, archive: SourceFile) -> None:
     where = f"{root}/{archive.path}"
     parents, slash, name = archive.path.rpartition("/")
     folder = f"{to}/{parents}{slash}{_folder(name)}"
@@ -110,7 +110,7 @@ def _unpack(root: str, kind: FileFormat, to: str, archive: SourceFile) -> None:
 
 
 def _data_in(
-    archive: zipfile.ZipFile, where: str, size: int, kind: FileFormat
+    archive: zipfile.ZipFile, where: str, size: int, kind: FeedFormat
 ) -> list[zipfile.ZipInfo]:
     """The files in an archive that are data. Raises SourceError where it is not to be unpacked."""
     members = [

@@ -23,7 +23,8 @@ from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.deliveries import Signs
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
-from incremental_assets.sources.payloads import line_objects
+from incremental_assets.sources.payloads import line_objects, row_objects
+from incremental_assets.sources.rows import no_rows
 from incremental_assets.sources.source_file import SourceFile, not_readable, require_findable
 from incremental_assets.sources.stored import FixedFiles
 from incremental_assets.sources.stored_files import (
@@ -33,8 +34,10 @@ from incremental_assets.sources.stored_files import (
     TEXT_FORMATS,
     UNKNOWN_COMPRESSED,
     DataFiles,
+    FeedFormat,
     FileFormat,
 )
+from incremental_assets.sources.xml_documents import Xml, read_xml
 from incremental_assets.storage import StoredFile, files_at, files_below, names_in, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -59,16 +62,16 @@ class LandedFiles:
 
     `layout` is the pattern of their paths below the feed's folder (`Layout`), by default a folder
     for each day, `%Y-%m-%d/`. `format` is what the files are: "json" (an object a line),
-    "json_document" (an array of rows), "csv", "parquet", "orc" or "avro", or `Csv(…)` for a CSV of
-    other signs. With a `marker`, such as `_SUCCESS`, a folder is read once a file of that name is
-    in it; with a `manifest`, such as `*.manifest.json`, what the files of such names name is read
-    once all of it is there. A file that was modified less than `quiet_for` ago may still be
-    written. What waits is listed all the same, with the reason. Names that begin with `.` or `_`
-    are not data.
+    "json_document" (an array of rows), "csv", "parquet", "orc" or "avro", `Csv(…)` for a CSV of
+    other signs, or `Xml(…)`, which names the elements that are rows. With a `marker`, such as
+    `_SUCCESS`, a folder is read once a file of that name is in it; with a `manifest`, such as
+    `*.manifest.json`, what the files of such names name is read once all of it is there. A file
+    that was modified less than `quiet_for` ago may still be written. What waits is listed all the
+    same, with the reason. Names that begin with `.` or `_` are not data.
     """
 
     feed: str
-    format: FileFormat | Csv = "json"
+    format: FileFormat | Csv | Xml = "json"
     layout: str = DAY_FOLDERS
     marker: str = ""
     quiet_for: timedelta = timedelta(0)
@@ -80,7 +83,11 @@ class LandedFiles:
                 f"Feed {self.feed!r}: use letters, digits, '_', '-' and '.', no slashes."
             )
         where = f"Feed {self.feed}"
-        if not isinstance(self.format, Csv):
+        if str(self.format) == "xml":
+            raise DefinitionError(
+                f"{where}: XML needs the name of the elements that are rows: format=Xml(row_tag)."
+            )
+        if not isinstance(self.format, Csv | Xml):
             require_choice(f"The format of feed {self.feed}", self.format, FILE_FORMATS)
         if not isinstance(self.layout, str):
             raise DefinitionError(f"{where}: the layout is a text, not {self.layout!r}.")
@@ -226,17 +233,24 @@ class LandedFiles:
         return reduce(DataFrame.union, parts)
 
     def _rows(self, frames: Frames, data: DataFiles) -> DataFrame:
-        if self.format == "json" and data.files:  # whatever the bytes are, they land
-            return line_objects(read_lines(frames.session, data))
-        csv = self.format if isinstance(self.format, Csv) else RFC_4180
         some = tuple(file for file in data.files if file.size)
+        if not some:
+            return row_objects(no_rows(frames.session))
+        if self.format == "json":  # whatever the bytes are, they land
+            return line_objects(read_lines(frames.session, data))
+        if isinstance(self.format, Xml):
+            return read_xml(frames.session, DataFiles(data.root, some), self.format)
+        csv = self.format if isinstance(self.format, Csv) else RFC_4180
+        kind: FileFormat = "csv" if isinstance(self.format, Csv) else self.format
         where, days = f"{data.root}/{self.feed}", self.places.folders_of_days
-        fixed = FixedFiles(where, self.kind, some, data.root, csv, days, has_text_folders=True)
+        fixed = FixedFiles(where, kind, some, data.root, csv, days, has_text_folders=True)
         return fixed.objects(frames)
 
     @property
-    def kind(self) -> FileFormat:
+    def kind(self) -> FeedFormat:
         """The format, by its name."""
+        if isinstance(self.format, Xml):
+            return "xml"
         return "csv" if isinstance(self.format, Csv) else self.format
 
     def _listed(self, landing: str, days: Collection[date], loaded: Loaded) -> Iterator[_Some]:

@@ -19,7 +19,8 @@ Format = Literal["delta", "parquet", "orc", "avro", "json", "json_document", "cs
 FORMATS: tuple[Format, ...] = get_args(Format)
 FileFormat = Literal["parquet", "orc", "avro", "json", "json_document", "csv"]
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
-TEXT_FORMATS: tuple[Format, ...] = ("json", "json_document", "csv")
+FeedFormat = FileFormat | Literal["xml"]
+TEXT_FORMATS: tuple[Format | FeedFormat, ...] = ("json", "json_document", "csv", "xml")
 
 _EXTENSIONS: dict[str, Format] = {
     ".parquet": "parquet",
@@ -120,7 +121,7 @@ def format_of(name: str) -> Format | None:
     return next((kind for ending, kind in _EXTENSIONS.items() if stem.endswith(ending)), None)
 
 
-def may_be_of(wanted: Format, name: str) -> bool:
+def may_be_of(wanted: Format | FeedFormat, name: str) -> bool:
     """Whether a file of that name may be of a format: it shows none, or that one."""
     shown = format_of(name)
     return shown in (wanted, None) or (wanted == "json_document" and shown == "json")

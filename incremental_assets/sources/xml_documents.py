@@ -67,7 +67,7 @@ def read_xml(session: SparkSession, data: DataFiles, form: Xml) -> DataFrame:
     elements and no row among them.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        encodings = list(pool.map(partial(_encoding, data.root, form.row_tag), data.files))
+        encodings = list(pool.map(partial(encoding_of, data.root, form.row_tag), data.files))
     groups: dict[str, set[str]] = {}
     for file, encoding in zip(data.files, encodings, strict=True):
         groups.setdefault(encoding, set()).add(file.path)
@@ -82,8 +82,11 @@ def _rows(session: SparkSession, data: DataFiles, form: Xml, encoding: str) -> D
     return rows.select("payload", nothing, relative_path(rows, data).alias("_file"))
 
 
-def _encoding(root: str, row_tag: str, file: SourceFile) -> str:
-    """The encoding of a document, once it is known to be one with rows, or without elements."""
+def encoding_of(root: str, row_tag: str, file: SourceFile) -> str:
+    """The encoding of a document, once it is known to be one, with rows or an empty root.
+
+    Raises SourceError for any other file.
+    """
     where = f"{root}/{file.path}"
     try:
         with open_file(where) as stream, decompressed(stream, where) as content:

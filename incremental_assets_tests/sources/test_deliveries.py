@@ -97,7 +97,8 @@ def test_files_wait_until_all_that_their_manifest_names_is_there_and_as_it_says(
         {"path": "h/c.json", "sha256": SUM},
     ]
     put(landing, "a.json")
-    put(landing, ".other.manifest", "z.json")
+    put(landing, ".written.manifest", "a.json")
+    put(landing, "h/2.manifest", "../a.json\na.json")
     assert waiting(landing) == {"a.json": "no *.manifest in its folder names it"}
 
     put(landing, "1.manifest", json.dumps({"files": named}))
