@@ -11,6 +11,7 @@ from decimal import Decimal as Exact
 from functools import reduce
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import polars as pl
 import pyarrow as pa
@@ -28,6 +29,7 @@ from incremental_assets.sources.json_documents import LARGEST, read_documents
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored_files import DataFiles, FileFormat
+from incremental_assets.sources.xml_documents import Xml
 from incremental_assets.table import SameDay, Table
 from incremental_assets.testing import Lake
 from incremental_assets.writes import Append, Merge
@@ -91,6 +93,12 @@ def as_zipped_csv(path: Path, rows: Rows) -> None:
         archive.writestr("a.csv", pl.DataFrame(list(rows)).write_csv())
 
 
+def as_xml(path: Path, rows: Rows) -> None:
+    fields = ("".join(f"<{k}>{escape(str(v))}</{k}>" for k, v in row.items()) for row in rows)
+    orders = "\n".join(f"<order>{each}</order>" for each in fields)
+    path.write_text(f"<?xml version='1.0'?>\n<orders>{orders}</orders>", encoding="utf-8")
+
+
 WAYS: dict[str, tuple[Any, str, Callable[[Path, Rows], None]]] = {
     "JSON lines": ("json", "json", as_lines),
     "JSON documents": ("json_document", "json", as_document),
@@ -99,6 +107,7 @@ WAYS: dict[str, tuple[Any, str, Callable[[Path, Rows], None]]] = {
     "CSV in archives": ("csv", "zip", as_zipped_csv),
     "CSV of other signs": (SEMICOLONS, "txt", as_semicolons),
     "CSV without a header": (NO_HEADER, "tsv", without_header),
+    "XML": (Xml("order"), "xml", as_xml),
     "Parquet": ("parquet", "parquet", as_parquet),
     "ORC": ("orc", "orc", as_orc),
     "Avro": ("avro", "avro", as_avro),

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.errors import SourceError
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.xml_documents import Xml
 from incremental_assets.table import Table
 from incremental_assets.testing import Lake
 from incremental_assets.writes import Append
@@ -52,6 +53,18 @@ NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
         "a.json",
         b'[{"id":1},{"t":"a\tb"}]',
         "not one JSON document",
+    ),
+    "an XML document without an end": (
+        Xml("order"),
+        "a.xml",
+        b"<orders><order><id>1</id></order>",
+        "no element found: line 1",
+    ),
+    "an entity of XML": (
+        Xml("order"),
+        "a.xml",
+        b'<!DOCTYPE o [<!ENTITY x SYSTEM "file:///etc/passwd">]><o><order>&x;</order></o>',
+        "it has a DOCTYPE, which is not resolved",
     ),
     "a field twice": ("json_document", "a.json", b'[{"id":1,"id":2}]', "with each field once"),
     "an open quote": (
