@@ -116,7 +116,7 @@ def _data_in(
     members = [
         member
         for member in archive.infolist()
-        if not member.is_dir() and not any(map(is_hidden, member.filename.split("/")))
+        if not member.is_dir() and not any(map(is_hidden, _names(member.filename)))
     ]
     seen: set[str] = set()
     for member in members:
@@ -133,6 +133,11 @@ def _data_in(
         much = f"{total / 2**20:,.0f} MiB unpacked, more than {LARGEST_RATIO} times its size"
         raise _refused(where, f"would have {much}")
     return members
+
+
+def _names(path: str) -> list[str]:
+    """The names in a path, such as `./a/b`, that is not used as one."""
+    return [name for name in path.split("/") if name not in (".", "..")]
 
 
 def _refused(where: str, what: str) -> SourceError:

@@ -54,7 +54,7 @@ def test_rows_of_an_archive_land_as_its_own_and_are_replaced_with_it(
     (folder / "plain.json").write_bytes(lines(1))
     several = {
         "deep/a.json": lines(2, 3),
-        "../../b.json": lines(4),
+        "./../b.json": lines(4),
         "c.json.gz": gzip.compress(lines(5)),
         "empty.json": b"",
         "__MACOSX/._a.json": b"\x00\x05",
