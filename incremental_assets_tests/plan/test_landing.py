@@ -19,6 +19,7 @@ from incremental_assets.plan import (
     why_pending,
 )
 from incremental_assets.settings import Settings
+from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
@@ -161,6 +162,27 @@ def test_a_repaired_file_is_known_once_it_was_loaded_again(settings: Settings) -
     view = loaded(settings, view, 1)
 
     assert planned(EVENTS, [1], view, settings).idle == (jan(1),)
+
+
+def test_a_delivery_that_is_not_complete_is_named_and_waits(settings: Settings) -> None:
+    table = replace(EVENTS, reads=(LandedFiles("events", manifest="*.manifest"),))
+    land(settings, 1, "a.jsonl")
+    land(settings, 1, "m.manifest", "a.jsonl\nb.jsonl\n")
+
+    waiting = planned(table, [1], EMPTY, settings)
+    b = land(settings, 1, "b.jsonl")
+    complete = planned(table, [1], EMPTY, settings)
+    view = loaded(settings, EMPTY, 1)
+    b.unlink()  # archived
+    after = planned(table, [1], view, settings)
+
+    where = "events/2017-01-01"
+    assert (waiting.work, waiting.idle) == ((), (jan(1),))
+    why = "b.jsonl is not there"
+    named = f"{where}/a.jsonl (m.manifest waits: {why}); {where}/m.manifest ({why})"
+    assert waiting.notes == (f"2 files wait: {named}",)
+    assert (complete.work[0].days[jan(1)].why, complete.notes) == ("2 new files", ())
+    assert (after.work, after.notes) == ((), ())
 
 
 def test_planning_without_a_landing_is_an_error(settings: Settings) -> None:
