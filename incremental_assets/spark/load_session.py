@@ -39,6 +39,9 @@ PINNED = {
     "spark.sql.parquet.fieldId.read.enabled": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
+    # Values of XML are texts; its older parser looks for the signs of a tag, whatever it is in.
+    "spark.sql.xml.variant.respectInferSchema": "true",
+    "spark.sql.legacy.useLegacyXMLParser": "false",
     # The hash of a row is over its JSON without nulls; bytes are not taken for text.
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.parquet.binaryAsString": "false",

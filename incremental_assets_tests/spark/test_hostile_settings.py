@@ -31,6 +31,8 @@ HOSTILE = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.legacy.timeParserPolicy": "LEGACY",
     "spark.sql.legacy.charVarcharAsString": "true",
+    "spark.sql.legacy.useLegacyXMLParser": "true",
+    "spark.sql.xml.variant.respectInferSchema": "false",
     "spark.sql.session.timeZone": "America/New_York",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
     "spark.sql.parquet.binaryAsString": "true",
