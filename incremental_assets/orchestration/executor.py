@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import dagster as dg
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.orchestration.partitions import show_days_of
-from incremental_assets.orchestration.process import identity, record_process
+from incremental_assets.orchestration.process import heartbeats, identity, record_process
 from incremental_assets.settings import Settings
 
 # What a step of its own process would import first, at a second or more each time.
@@ -88,9 +88,17 @@ class _Recorded(dg.Executor):
         return self._dagsters.retries
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
-        record_process(plan_context.instance, plan_context.run_id, identity())
-        show_days_of(plan_context.instance, plan_context.run_id)
-        yield from self._dagsters.execute(plan_context, execution_plan)
+        instance, run_id = plan_context.instance, plan_context.run_id
+        record_process(instance, run_id, identity())
+        show_days_of(instance, run_id)
+        with _heartbeats(instance, run_id):
+            yield from self._dagsters.execute(plan_context, execution_plan)
+
+
+def _heartbeats(instance: dg.DagsterInstance, run_id: str) -> AbstractContextManager[None]:
+    """The heartbeats of a run, where the launcher of its instance has a use for them."""
+    seconds = getattr(instance.run_launcher, "heartbeat_seconds", None)
+    return heartbeats(instance, run_id, seconds) if seconds else nullcontext()
 
 
 class _InProcess(_Recorded):

@@ -1,21 +1,30 @@
-"""Which process a run is in, so that a daemon that sees it can check whether it is alive.
+"""Which process a run is in, so that a daemon can check whether it is alive.
 
 A process number alone is not enough: another container has its own process of that number, and so
 has the same machine later on. A process is named by the machine's boot, the process namespace (each
 container has its own), its number, and when it was started.
+
+A daemon on another machine or in another container cannot see it. For that one, the run counts its
+heartbeats in a second tag. The clocks of two machines differ, so a heartbeat has no time: that the
+number no longer changes is timed by whoever reads it.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import dagster as dg
 
+from incremental_assets.repeatedly import repeatedly
+
 # A tag of a run. A retry copies the tags of its run, so the run is named in it, too. Dagster shows
 # no tag that begins with a dot.
 PROCESS = ".dagster/incremental_assets_process"
+HEARTBEAT = ".dagster/incremental_assets_heartbeat"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 
@@ -50,10 +59,37 @@ def record_process(instance: dg.DagsterInstance, run_id: str, process: str) -> N
     instance.add_run_tags(run_id, {PROCESS: f"{run_id}/{process}"})
 
 
+@contextmanager
+def heartbeats(instance: dg.DagsterInstance, run_id: str, every: float) -> Iterator[None]:
+    """Record every so many seconds, from now until the block ends, that a run's process is alive.
+
+    While the instance cannot be reached no heartbeat is recorded, and no run fails by that.
+    """
+    numbers = count()
+
+    def beat() -> None:
+        with suppress(Exception):  # each storage of Dagster has errors of its own
+            instance.add_run_tags(run_id, {HEARTBEAT: f"{run_id}/{next(numbers)}"})
+
+    beat()
+    with repeatedly(beat, every):
+        yield
+
+
 def recorded_process(run: dg.DagsterRun) -> str:
     """The process that a run recorded last; "" if it has recorded none."""
-    run_id, _, process = run.tags.get(PROCESS, "").partition("/")
-    return process if run_id == run.run_id else ""
+    return _recorded(run, PROCESS)
+
+
+def recorded_heartbeat(run: dg.DagsterRun) -> str:
+    """The number of the last heartbeat of a run; "" if it has none."""
+    return _recorded(run, HEARTBEAT)
+
+
+def _recorded(run: dg.DagsterRun, tag: str) -> str:
+    """What a run itself recorded, and not one of which it is the retry."""
+    run_id, _, found = run.tags.get(tag, "").partition("/")
+    return found if run_id == run.run_id else ""
 
 
 def _here() -> str:

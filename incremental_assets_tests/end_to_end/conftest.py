@@ -7,7 +7,10 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.settings import Settings
+from incremental_assets_tests.databases.conftest import database, postgresql
 from incremental_assets_tests.end_to_end.shop import TILL, Shop
+
+__all__ = ["database", "postgresql"]
 
 
 @pytest.fixture
