@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from operator import attrgetter
+from secrets import token_hex
 from stat import S_ISDIR
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -201,7 +202,8 @@ def write_file(path: str, content: bytes, content_type: str = "") -> None:
         named = _CONTENT_TYPE.get(urlsplit(path).scheme) if content_type else None
         store.pipe_file(inside, content, **({named: content_type} if named else {}))
     else:
-        unfinished = local.with_name(f".{local.name}.{os.getpid()}")
+        # Not the process: each container has one of the same number.
+        unfinished = local.with_name(f".{local.name}.{token_hex(8)}")
         unfinished.write_bytes(content)
         unfinished.replace(local)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 
 from filelock import FileLock, Timeout
 
@@ -101,12 +102,15 @@ def _taken(lock: FileLock, root: Path, seconds: float) -> bool:
 
 def _sign(owner: str, handle: int) -> None:
     os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps({"owner": owner, "pid": os.getpid()}).encode(), 0)
+    signed = {"owner": owner, "pid": os.getpid(), "host": gethostname()}
+    os.pwrite(handle, json.dumps(signed).encode(), 0)
 
 
 def _owner(lock: FileLock) -> str:
     try:
         held = json.loads(Path(lock.lock_file).read_text() or "{}")
-        return f"{held.get('owner', 'another run')} (process {held.get('pid', '?')})"
+        host = held.get("host", here := gethostname())
+        where = "" if host == here else f" on {host}"  # a container, or a machine of a shared disk
+        return f"{held.get('owner', 'another run')} (process {held.get('pid', '?')}{where})"
     except (OSError, ValueError):
         return "another run"

@@ -18,8 +18,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from secrets import token_hex
 from threading import Thread
 
 from pyspark.sql import SparkSession
@@ -170,4 +171,11 @@ def _text_of(path: Path | None) -> str:
 
 
 def _prefix() -> str:
-    return f"incremental-assets-{os.getpid()}-"
+    """What only this process has: a host sees those of its containers, whose numbers are theirs."""
+    return f"incremental-assets-{os.getpid()}-{_token(os.getpid())}-"
+
+
+@lru_cache(maxsize=1)
+def _token(process: int) -> str:
+    """Of a process, which a fork of it does not share."""
+    return token_hex(4)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 
@@ -96,6 +97,18 @@ def test_a_second_run_waits_and_says_once_for_whom(tmp_path: Path) -> None:
         print(file=owner.stdin, flush=True)
 
         assert second.got.wait(PATIENCE_SECONDS)
+
+
+def test_a_second_run_says_on_which_host_the_first_one_is_where_that_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with another_process(tmp_path, SALES) as owner:
+        monkeypatch.setattr("incremental_assets.ledger.lock.gethostname", lambda: "another")
+        with Waiting(tmp_path) as second:
+            until(lambda: second.logged)
+            print(file=owner.stdin, flush=True)
+
+    assert f"run 4711 (process {owner.pid} on {gethostname()})" in second.logged[0]
 
 
 def test_an_owner_that_is_killed_frees_the_lock_at_once(tmp_path: Path) -> None:

@@ -86,6 +86,23 @@ def test_stale_days_are_asked_for_in_ranges_with_all_that_is_built_on_them(
     assert again.run_key == first.run_key  # no run came of it: the daemon knows what it launched
 
 
+def test_dagsters_own_retries_use_up_none_of_the_attempts_of_a_days_neighbours(
+    settings: Settings, tmp_path: Path
+) -> None:
+    retries = "run_retries: {enabled: true, max_retries: 2}\n"
+    (tmp_path / "dagster.yaml").write_text(retries)
+    load_events(settings, 1, 2, 3)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        (request,) = requests(settings, instance)
+        runs = [ran(instance, request, dg.DagsterRunStatus.STARTED)]
+        runs.append(instance.add_run(dg.DagsterRun("backfill", status=runs[0].status)))
+        for run in runs:
+            instance.report_run_failed(run)
+        told = [instance.get_run_by_id(run.run_id).tags["dagster/will_retry"] for run in runs]
+
+    assert told == ["false", "true"]
+
+
 def test_what_is_under_way_is_not_asked_for_and_what_died_is_a_limited_number_of_times(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
