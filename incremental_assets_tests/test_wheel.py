@@ -52,8 +52,8 @@ def test_the_wheel_holds_the_package_and_the_files_it_reads_and_nothing_else(whe
     assert {name.partition("/")[0] for name in names} == {"incremental_assets", about.split("/")[0]}
     found = {n for n in names if n.startswith("incremental_assets/") and not n.endswith(".py")}
     assert found == NOT_CODE
-    assert re.findall(r"^Provides-Extra: (\w+)", metadata, re.M) == [
-        *("demo", "kafka", "postgresql", "s3", "testing")
+    assert re.findall(r"^Provides-Extra: ([\w-]+)", metadata, re.M) == [
+        *("dagster-postgres", "demo", "kafka", "postgresql", "s3", "testing")
     ]
     assert re.findall(r"^Requires-Dist: pytest.*", metadata, re.M) == [
         "Requires-Dist: pytest; extra == 'testing'"

@@ -14,6 +14,8 @@ from incremental_assets.settings import Settings
 DEFAULT_HOME = ".dagster"
 CONFIG = Path(__file__).with_name("dagster.yaml")
 """The settings of a new instance."""
+_POSTGRES = "dagster_postgres"
+_FIRST = "Error 1: "
 _LONGEST = 300  # characters of an error: Dagster's list all settings that there are
 # A setting of the project's former dagster.yaml, whose module no longer exists.
 _FORMER_HISTORY = re.compile(
@@ -48,9 +50,24 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     try:
         return dg.DagsterInstance.get()
     except Exception as error:  # of YAML, of a storage that is not installed or not reachable
-        found = " ".join(str(error).split())
         raise SettingsError(
-            f"The Dagster instance of {config} cannot be opened: {type(error).__name__}: "
-            f"{found[:_LONGEST]}{'…' if len(found) > _LONGEST else '.'} Correct that file, or set "
-            "DAGSTER_HOME to another folder."
+            f"The Dagster instance of {config} cannot be opened: {_why(error)} Correct that file, "
+            "or set DAGSTER_HOME to another folder."
         ) from error
+
+
+def _why(error: Exception) -> str:
+    """An error, in brief, with what it was raised from, and what to install if that is missing."""
+    told = [_brief(each) for each in (error, error.__cause__) if each is not None]
+    missing = " ".join(told)
+    if f"import module {_POSTGRES}" in missing:
+        return f"{_POSTGRES} is not installed: pip install 'incremental-assets[dagster-postgres]'."
+    return " ".join(told)
+
+
+def _brief(error: BaseException) -> str:
+    found = " ".join(str(error).split())
+    if isinstance(error, dg.DagsterInvalidConfigError) and _FIRST in found:
+        found = found[found.index(_FIRST) :]  # after a description of all settings that there are
+    rest = "…" if len(found) > _LONGEST else "." if not found.endswith(".") else ""
+    return f"{type(error).__name__}: {found[:_LONGEST]}{rest}"

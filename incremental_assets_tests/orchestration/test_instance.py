@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,11 @@ def test_a_home_loses_only_the_history_that_is_no_more(
             "storage: [",
             r"ParserError: .*dagster\.yaml\", line 1, column 11\. Correct that file, or",
         ),
-        ("storag: 1\n", r"DagsterInvalidConfigError: .*entry \"storag\".*… Corr"),
+        ("storag: 1\n", r"DagsterInvalidConfigError: Error 1: .*entry \"storag\".*… Corr"),
+        (
+            "storage: {postgres: {postgres_url: {env: NO_SUCH_URL}}}\n",
+            r"DagsterInvalidConfigError: Error 1: .*\"NO_SUCH_URL\" which is not set",
+        ),
         ("storage: postgres\n", r"DagsterInvalidConfigError: .*'sqlite', 'custom'\]\. C"),
     ],
 )
@@ -70,4 +75,16 @@ def test_a_file_of_settings_that_cannot_be_used_is_named(
     (home / "dagster.yaml").write_text(text)
 
     with pytest.raises(SettingsError, match=rf"{home}/dagster\.yaml cannot be opened: {message}"):
+        open_instance(settings.replace(dagster_home=home))
+
+
+def test_what_the_storage_needs_and_is_not_installed_is_named(
+    settings: Settings, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dagster_postgres", None)
+    (home / "dagster.yaml").write_text("storage: {postgres: {postgres_url: nowhere}}\n")
+
+    with pytest.raises(
+        SettingsError, match=r"pip install 'incremental-assets\[dagster-postgres\]'"
+    ):
         open_instance(settings.replace(dagster_home=home))
