@@ -12,30 +12,37 @@ import re
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
+import pytest
 import yaml
 
-from incremental_assets.orchestration.process import recorded_process
+from incremental_assets.orchestration.instance import open_instance
+from incremental_assets.orchestration.process import (
+    is_alive,
+    recorded_heartbeat,
+    recorded_process,
+)
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets.spark.server import free_port
 from incremental_assets_tests.databases.postgresql import Database
 from incremental_assets_tests.databases.server import HOST, LOADER, PASSWORD
 from incremental_assets_tests.end_to_end.dagster_dev import Web, started_by, until
-from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.end_to_end.shop import BIN, Shop
 
 PAGE = PROJECT_ROOT / "docs" / "deploying.md"
-LOCATION = "incremental_assets"
+CODE, DAEMON, WEBSERVER = "code", "daemon", "webserver"
 # The daemon looks every few seconds for what it looks for; only how often it looks is changed.
 _QUICK: Mapping[str, Any] = {
     "run_monitoring": {"poll_interval_seconds": 2, "start_timeout_seconds": 60},
     "run_queue": {"dequeue_interval_seconds": 1},
+    "run_launcher": {"config": {"heartbeat_timeout_seconds": 5}},
 }
 _SECONDS_TO_START = 120
 
@@ -74,17 +81,17 @@ class Part:
     """A process with all that it starts: a container."""
 
     def __init__(self, name: str, command: Sequence[str], home: Path, env: Mapping[str, str]):
-        self.name = name
         self._command, self._home, self._env = command, home, env
         self._log = home / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        program, *words = self._command
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*container(), sys.executable, "-m", *self._command],
+                [*container(), str(BIN / program), *words],
                 cwd=self._home,
-                env={**self._env, "PYTHONPATH": _import_path()},
+                env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -95,84 +102,97 @@ class Part:
         """`kill -9` of all of it; nothing where it is not running."""
         process, self._process = self._process, None
         if process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            for pid in [process.pid, *started_by(process.pid)]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             process.wait(timeout=60)
 
-    def kill_process(self, run: dg.DagsterRun) -> None:
-        """`kill -9` of the process of a run alone."""
-        assert self._process is not None
-        number = recorded_process(run).split("/")[2]
-        (found,) = (pid for pid in started_by(self._process.pid) if _number(pid) == number)
-        os.kill(found, signal.SIGKILL)
-
-    def log(self) -> str:
-        return self._log.read_text("utf-8", errors="replace")
+    def processes(self) -> Iterable[int]:
+        return started_by(self._process.pid) if self._process is not None else ()
 
 
 class Production:
-    """The parts of a deployment over a shop; what is started is ended with the block."""
+    """The parts of a deployment over a shop, none of them started yet."""
 
-    def __init__(self, shop: Shop, database: Database, locations: Mapping[str, Mapping[str, str]]):
-        shop.env |= {**environment(database), "INCREMENTAL_ASSETS_SENSOR_SECONDS": "2"}
-        config = settings_of_page()
-        for section, quick in _QUICK.items():
-            config[section] = {**config.get(section, {}), **quick}
-        (shop.home / "dagster.yaml").write_text(yaml.safe_dump(config))
-        self._shop = shop
-        self._ports = {name: free_port() for name in locations}
-        servers = [{"grpc_server": _server(name, port)} for name, port in self._ports.items()]
-        self.workspace = shop.home / "workspace.yaml"
+    def __init__(self, shop: Shop, locations: Mapping[str, Mapping[str, str]]):
+        home = shop.home
+        (home / "dagster.yaml").write_text(yaml.safe_dump(_quick(settings_of_page())))
+        self.settings = shop.settings.replace(dagster_home=home)
+        self.workspace = home / "workspace.yaml"
+        ports = {name: free_port() for name in locations}
+        servers = [{"grpc_server": _server(name, port)} for name, port in ports.items()]
         self.workspace.write_text(yaml.safe_dump({"load_from": servers}))
-        self.code = {
-            name: self._part(name, *_code_server(name, port), **locations[name])
-            for name, port in self._ports.items()
+        path = os.pathsep.join([str(PROJECT_ROOT), str(home), os.environ.get("PYTHONPATH", "")])
+        env = {**shop.env, "PYTHONPATH": path}
+        self.parts = {
+            name: Part(name, _code_server(name, port), home, {**env, **locations[name]})
+            for name, port in ports.items()
         }
-        self._web_port = free_port()
-        at = ["-w", str(self.workspace)]
-        self.daemon = self._part("daemon", "dagster", "daemon", "run", *at)
-        where = ["-h", HOST, "-p", str(self._web_port)]
-        self.webserver = self._part("webserver", "dagster_webserver", *where, *at)
-        self.web = Web(self._web_port)
+        self._ports = {**ports, WEBSERVER: free_port()}
+        self._web = Web(self._ports[WEBSERVER])
+        at = ("-w", str(self.workspace))
+        where = ("-h", HOST, "-p", str(self._ports[WEBSERVER]))
+        self.parts[DAEMON] = Part(DAEMON, ["dagster-daemon", "run", *at], home, env)
+        self.parts[WEBSERVER] = Part(WEBSERVER, ["dagster-webserver", *where, *at], home, env)
 
-    def start_code(self) -> None:
-        """Start the code servers, and wait until they answer."""
-        for part in self.code.values():
-            part.start()
-        for port in self._ports.values():
-            until(lambda port=port: _listens(port), _SECONDS_TO_START)  # type: ignore[misc]
-
-    def start_webserver(self) -> Web:
-        self.webserver.start()
-        until(self.web.is_up, _SECONDS_TO_START)
-        return self.web
+    def start(self, *names: str) -> Web:
+        """Start some parts at once, and wait until those answer that serve others."""
+        for name in names:
+            self.parts[name].start()
+        for name in names:
+            if name in self._ports:
+                until(partial(_listens, self._ports[name]), _SECONDS_TO_START)
+        if WEBSERVER in names:
+            until(self._web.is_up, _SECONDS_TO_START)
+        return self._web
 
     def instance(self) -> dg.DagsterInstance:
         """The instance of all parts, in this process."""
-        return self._shop.instance()
+        return open_instance(self.settings)
 
     def kill(self) -> None:
-        for part in (self.daemon, self.webserver, *self.code.values()):
+        for part in self.parts.values():
             part.kill()
 
-    def _part(self, name: str, *command: str, **env: str) -> Part:
-        return Part(name, command, self._shop.home, {**self._shop.env, **env})
+    def kill_process(self, run: dg.DagsterRun) -> None:
+        """`kill -9` of the process of a run alone."""
+        number = recorded_process(run).split("/")[2]
+        here = [pid for part in self.parts.values() for pid in part.processes()]
+        (found,) = (pid for pid in here if _number(pid) == number and _is_run(pid))
+        os.kill(found, signal.SIGKILL)
+
+    def cannot_be_seen(self, run: dg.DagsterRun) -> None:
+        """Assert that only its own container sees the process of a run, if there are containers."""
+        assert recorded_process(run)
+        assert recorded_heartbeat(run)
+        if container():
+            assert is_alive(recorded_process(run)) is None
 
 
 @contextmanager
 def production(
-    shop: Shop, database: Database, locations: Mapping[str, Mapping[str, str]] | None = None
+    shop: Shop,
+    database: Database,
+    locations: Mapping[str, Mapping[str, str]] = MappingProxyType({CODE: {}}),
 ) -> Iterator[Production]:
-    """A deployment, not started yet: its code locations, each with variables of its own."""
-    made = Production(shop, database, locations or {LOCATION: {}})
-    with_variables = {name: os.environ.get(name) for name in environment(database)}
-    os.environ.update(environment(database))
-    try:
-        yield made
-    finally:
-        made.kill()
-        for name, value in with_variables.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    """A deployment, not started yet: its code locations, each with variables of its own.
+
+    What was started of it is killed at the end.
+    """
+    variables = environment(database)
+    shop.env |= {**variables, "INCREMENTAL_ASSETS_SENSOR_SECONDS": "2"}
+    with pytest.MonkeyPatch.context() as here:
+        for name, value in {**variables, "DAGSTER_HOME": str(shop.home)}.items():
+            here.setenv(name, value)
+        made = Production(shop, locations)
+        try:
+            yield made
+        finally:
+            made.kill()
+
+
+def _quick(config: dict[str, Any]) -> dict[str, Any]:
+    return config | {name: {**config.get(name, {}), **quick} for name, quick in _QUICK.items()}
 
 
 def _server(name: str, port: int) -> dict[str, Any]:
@@ -180,8 +200,13 @@ def _server(name: str, port: int) -> dict[str, Any]:
 
 
 def _code_server(name: str, port: int) -> list[str]:
-    module = ["-m", "incremental_assets.definitions", "--location-name", name]
-    return ["dagster", "code-server", "start", "-h", HOST, "-p", str(port), *module]
+    of = ["-m", "incremental_assets.definitions", "--location-name", name]
+    return ["dagster", "code-server", "start", "-h", HOST, "-p", str(port), *of]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((HOST, port)) == 0
 
 
 def _number(pid: int) -> str:
@@ -193,11 +218,8 @@ def _number(pid: int) -> str:
     return next(line.split()[-1] for line in status.splitlines() if line.startswith("NSpid"))
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex((HOST, port)) == 0
-
-
-def _import_path() -> str:
-    theirs = os.environ.get("PYTHONPATH", "")
-    return os.pathsep.join(filter(None, [str(PROJECT_ROOT), theirs]))
+def _is_run(pid: int) -> bool:
+    """Whether a process was started by Python's multiprocessing, as the code server starts runs."""
+    with suppress(OSError):
+        return b"multiprocessing" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False

@@ -1,48 +1,163 @@
-"""Parts of a deployment are killed, and each day ends loaded once."""
+"""Parts of a deployment are killed, or there are several of them: each day ends loaded once."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import dagster as dg
 from pyspark.sql import SparkSession
 
+from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets_tests.databases.postgresql import Database
 from incremental_assets_tests.end_to_end.dagster_dev import until
-from incremental_assets_tests.end_to_end.production import LOCATION, production
+from incremental_assets_tests.end_to_end.production import (
+    CODE,
+    DAEMON,
+    WEBSERVER,
+    Production,
+    production,
+)
 from incremental_assets_tests.end_to_end.shop import OF_THE_TILL, SILVER_SALES, TILL, Shop
 from incremental_assets_tests.scenarios.world import World, sales
+from incremental_assets_tests.thorough import thorough
 
-DAYS = [f"2017-01-{day:02d}" for day in range(2, 5)]
-LONG, PATIENCE = 200, 600
-STARTED = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+DAYS = [f"2017-01-{day:02d}" for day in range(2, 7)]
+SENSORS = ("new_in_events", "stale_days")
+LONG, PATIENCE = 120, 200
+FAILURE, SUCCESS = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
+
+pytestmark = thorough(
+    "end_to_end/test_production.py, orchestration/test_heartbeats.py, "
+    "orchestration/test_launcher.py, orchestration/test_sensors.py: processes of their own over "
+    "PostgreSQL, runs that die unseen, and who retries them"
+)
 
 
-def test_a_backfill_ends_green(
+def land(world: World, *days: str) -> None:
+    for day in days:
+        world.land("events", day, "a.jsonl", sales(day, day, 10))
+
+
+def loading(instance: dg.DagsterInstance, world: World) -> dg.DagsterRun | None:
+    """The run in progress, once it has claimed a batch of bronze."""
+    started = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+    claimed = world.lakehouse.ledger.view_if_any().table("bronze/events").unsettled
+    return started[0] if started and claimed else None
+
+
+def loading_run(instance: dg.DagsterInstance, world: World) -> dg.DagsterRun:
+    until(lambda: loading(instance, world) is not None, LONG)
+    run = loading(instance, world)
+    assert run is not None, "it was over too soon to be killed"
+    return run
+
+
+def nothing_is_left(world: World, instance: dg.DagsterInstance, days: Sequence[str]) -> bool:
+    ended = all(run.is_finished for run in instance.get_runs())
+    return ended and len(world.orders()) == 10 * len(days) and not world.stale()
+
+
+def rows_of_days(world: World, name: str) -> Counter[str]:
+    """How many batches brought rows of a day."""
+    loads = world.lakehouse.ledger.view().table(name).loads
+    return Counter(str(e.day) for e in loads if e.state == "committed" and e.rows_inserted)
+
+
+def test_days_are_loaded_once_though_the_daemon_runs_and_containers_with_runs_are_killed(
     shop: Shop, database: Database, spark: SparkSession, server: str
 ) -> None:
     world = shop.of(TILL).over(server).world(spark, *OF_THE_TILL)
-    for day in DAYS:
-        world.land("events", day, "a.jsonl", sales(day, day, 10))
+    land(world, *DAYS[:3])
     with production(shop, database) as made, made.instance() as instance:
-        made.start_code()
-        made.daemon.start()
-        web = made.start_webserver()
-        backfill = web.backfill(OF_THE_TILL, DAYS[0], DAYS[-1])
-
-        until(lambda: bool(loading(instance, world)), LONG)
-        made.daemon.kill()
-        made.daemon.start()
-        (run,) = loading(instance, world)
-        made.code[LOCATION].kill_process(run)
+        web = made.start(CODE, DAEMON, WEBSERVER)
+        backfill = web.backfill(OF_THE_TILL, DAYS[0], DAYS[2])
+        a_run_and_the_daemon_are_killed_and_the_run_is_retried(made, world, instance)
         seen = web.ended(backfill, PATIENCE)
-        print(seen)
-        for r in instance.get_runs():
-            print(r.run_id, r.status, r.parent_run_id, r.tags)
+
         assert seen["status"] == "COMPLETED_SUCCESS", seen
-        assert len(world.orders()) == 30
+        assert sorted(run["status"] for run in seen["runs"]) == ["FAILURE", "SUCCESS"]
+        assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS[:3])
+
+        land(world, *DAYS[3:])
+        for name in SENSORS:
+            web.start_sensor(CODE, name)
+        a_container_is_killed_with_its_run_which_is_requested_again(made, world, instance)
+        until(lambda: nothing_is_left(world, instance, DAYS), PATIENCE)
+
         assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS)
+    assert rows_of_days(world, "silver/sales") == dict.fromkeys(DAYS, 1)
+    undisturbed = world.another("undisturbed")
+    undisturbed.load(f"{DAYS[0]}...{DAYS[-1]}")
+    world.same_tables_as(undisturbed)
 
 
-def loading(instance: dg.DagsterInstance, world: World) -> list[dg.DagsterRun]:
-    """The runs in progress, once one of them has claimed a batch of bronze."""
-    claimed = world.lakehouse.ledger.view_if_any().table("bronze/events").unsettled
-    return list(instance.get_runs(STARTED)) if claimed else []
+def a_run_and_the_daemon_are_killed_and_the_run_is_retried(
+    made: Production, world: World, instance: dg.DagsterInstance
+) -> None:
+    run = loading_run(instance, world)
+    made.parts[DAEMON].kill()
+    made.kill_process(run)
+    made.start(DAEMON)
+    until(lambda: any(each.parent_run_id == run.run_id for each in instance.get_runs()), LONG)
+    assert instance.get_run_by_id(run.run_id).status is FAILURE
+
+
+def a_container_is_killed_with_its_run_which_is_requested_again(
+    made: Production, world: World, instance: dg.DagsterInstance
+) -> None:
+    run = loading_run(instance, world)
+    made.cannot_be_seen(run)
+    made.parts[CODE].kill()
+    made.start(CODE)
+    until(lambda: instance.get_run_by_id(run.run_id).status is FAILURE, LONG)
+
+    def again() -> list[dg.DagsterRun]:
+        return [
+            each
+            for each in instance.get_runs()
+            if ASKED_FOR in each.tags and each.run_id != run.run_id
+        ]
+
+    until(lambda: bool(again()), LONG)
+    assert not any(each.parent_run_id for each in again())
+
+
+def test_code_servers_of_one_lake_load_each_day_once(
+    shop: Shop, database: Database, spark: SparkSession, server: str
+) -> None:
+    world = shop.over(server).world(spark, *OF_THE_TILL)
+    land(world, *DAYS[:2])
+    tables = {
+        "front": package(shop.home, "front", bronze="EVENTS", silver="SALES"),
+        "front_next": {"INCREMENTAL_ASSETS_TABLES": "front"},
+        "back": package(shop.home, "back", gold="LATEST_USER_EVENTS"),
+    }
+    with production(shop, database, tables) as made, made.instance() as instance:
+        web = made.start(*tables, DAEMON, WEBSERVER)
+        for location in ("front", "front_next"):
+            for name in SENSORS:
+                web.start_sensor(location, name)
+        web.start_sensor("back", "stale_days")
+
+        until(lambda: len(world.orders("gold/latest_user_events")) == 2, PATIENCE)
+        until(lambda: nothing_is_left(world, instance, DAYS[:2]), PATIENCE)
+        runs = instance.get_runs()
+
+    assert {run.status for run in runs} == {SUCCESS}
+    for name in OF_THE_TILL:
+        assert rows_of_days(world, name) == dict.fromkeys(DAYS[:2], 1)
+
+
+def package(folder: Path, name: str, **tables: str) -> dict[str, str]:
+    """The variables of a code location with a package of some of the retailer's tables."""
+    for layer in ("bronze", "silver", "gold"):
+        (folder / name / layer).mkdir(parents=True)
+        (folder / name / layer / "__init__.py").touch()
+    (folder / name / "__init__.py").touch()
+    for layer, table in tables.items():
+        module = f"incremental_assets.retail.{layer}.{table.lower()}"
+        file = folder / name / layer / f"{table.lower()}.py"
+        file.write_text(f'from {module} import {table}\n\n__all__ = ["{table}"]\n')
+    return {"INCREMENTAL_ASSETS_TABLES": name}
