@@ -38,6 +38,8 @@ from incremental_assets_tests.end_to_end.shop import BIN, Shop
 
 PAGE = PROJECT_ROOT / "docs" / "deploying.md"
 CODE, DAEMON, WEBSERVER = "code", "daemon", "webserver"
+API_SERVER = ("dagster", "api", "grpc")
+CODE_SERVER = ("dagster", "code-server", "start")
 # The daemon looks every few seconds for what it looks for; only how often it looks is changed.
 _QUICK: Mapping[str, Any] = {
     "run_monitoring": {"poll_interval_seconds": 2, "start_timeout_seconds": 60},
@@ -114,7 +116,9 @@ class Part:
 class Production:
     """The parts of a deployment over a shop, none of them started yet."""
 
-    def __init__(self, shop: Shop, locations: Mapping[str, Mapping[str, str]]):
+    def __init__(
+        self, shop: Shop, locations: Mapping[str, Mapping[str, str]], program: Sequence[str]
+    ):
         home = shop.home
         (home / "dagster.yaml").write_text(yaml.safe_dump(_quick(settings_of_page())))
         self.settings = shop.settings.replace(dagster_home=home)
@@ -125,7 +129,7 @@ class Production:
         path = os.pathsep.join([str(PROJECT_ROOT), str(home), os.environ.get("PYTHONPATH", "")])
         env = {**shop.env, "PYTHONPATH": path}
         self.parts = {
-            name: Part(name, _code_server(name, port), home, {**env, **locations[name]})
+            name: Part(name, [*program, *_code(name, port)], home, {**env, **locations[name]})
             for name, port in ports.items()
         }
         self._ports = {**ports, WEBSERVER: free_port()}
@@ -174,6 +178,7 @@ def production(
     shop: Shop,
     database: Database,
     locations: Mapping[str, Mapping[str, str]] = MappingProxyType({CODE: {}}),
+    program: Sequence[str] = API_SERVER,
 ) -> Iterator[Production]:
     """A deployment, not started yet: its code locations, each with variables of its own.
 
@@ -184,7 +189,7 @@ def production(
     with pytest.MonkeyPatch.context() as here:
         for name, value in {**variables, "DAGSTER_HOME": str(shop.home)}.items():
             here.setenv(name, value)
-        made = Production(shop, locations)
+        made = Production(shop, locations, program)
         try:
             yield made
         finally:
@@ -199,9 +204,9 @@ def _server(name: str, port: int) -> dict[str, Any]:
     return {"host": HOST, "port": port, "location_name": name}
 
 
-def _code_server(name: str, port: int) -> list[str]:
+def _code(name: str, port: int) -> list[str]:
     of = ["-m", "incremental_assets.definitions", "--location-name", name]
-    return ["dagster", "code-server", "start", "-h", HOST, "-p", str(port), *of]
+    return ["-h", HOST, "-p", str(port), *of]
 
 
 def _listens(port: int) -> bool:
@@ -223,3 +228,16 @@ def _is_run(pid: int) -> bool:
     with suppress(OSError):
         return b"multiprocessing" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
+
+
+def package(folder: Path, name: str, **tables: str) -> dict[str, str]:
+    """The variables of a code location with a package of some of the retailer's tables."""
+    for layer in ("bronze", "silver", "gold"):
+        (folder / name / layer).mkdir(parents=True)
+        (folder / name / layer / "__init__.py").touch()
+    (folder / name / "__init__.py").touch()
+    for layer, table in tables.items():
+        module = f"incremental_assets.retail.{layer}.{table.lower()}"
+        file = folder / name / layer / f"{table.lower()}.py"
+        file.write_text(f'from {module} import {table}\n\n__all__ = ["{table}"]\n')
+    return {"INCREMENTAL_ASSETS_TABLES": name}

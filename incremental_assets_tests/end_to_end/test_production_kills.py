@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -14,9 +13,11 @@ from incremental_assets_tests.databases.postgresql import Database
 from incremental_assets_tests.end_to_end.dagster_dev import until
 from incremental_assets_tests.end_to_end.production import (
     CODE,
+    CODE_SERVER,
     DAEMON,
     WEBSERVER,
     Production,
+    package,
     production,
 )
 from incremental_assets_tests.end_to_end.shop import OF_THE_TILL, SILVER_SALES, TILL, Shop
@@ -70,8 +71,10 @@ def test_days_are_loaded_once_though_the_daemon_runs_and_containers_with_runs_ar
 ) -> None:
     world = shop.of(TILL).over(server).world(spark, *OF_THE_TILL)
     land(world, *DAYS[:3])
-    with production(shop, database) as made, made.instance() as instance:
-        web = made.start(CODE, DAEMON, WEBSERVER)
+    servers = production(shop, database, program=CODE_SERVER)
+    with servers as made, made.instance() as instance:
+        made.start(CODE)
+        web = made.start(DAEMON, WEBSERVER)
         backfill = web.backfill(OF_THE_TILL, DAYS[0], DAYS[2])
         a_run_and_the_daemon_are_killed_and_the_run_is_retried(made, world, instance)
         seen = web.ended(backfill, PATIENCE)
@@ -135,7 +138,8 @@ def test_code_servers_of_one_lake_load_each_day_once(
         "back": package(shop.home, "back", gold="LATEST_USER_EVENTS"),
     }
     with production(shop, database, tables) as made, made.instance() as instance:
-        web = made.start(*tables, DAEMON, WEBSERVER)
+        made.start(*tables)
+        web = made.start(DAEMON, WEBSERVER)
         for location in ("front", "front_next"):
             for name in SENSORS:
                 web.start_sensor(location, name)
@@ -148,16 +152,3 @@ def test_code_servers_of_one_lake_load_each_day_once(
     assert {run.status for run in runs} == {SUCCESS}
     for name in OF_THE_TILL:
         assert rows_of_days(world, name) == dict.fromkeys(DAYS[:2], 1)
-
-
-def package(folder: Path, name: str, **tables: str) -> dict[str, str]:
-    """The variables of a code location with a package of some of the retailer's tables."""
-    for layer in ("bronze", "silver", "gold"):
-        (folder / name / layer).mkdir(parents=True)
-        (folder / name / layer / "__init__.py").touch()
-    (folder / name / "__init__.py").touch()
-    for layer, table in tables.items():
-        module = f"incremental_assets.retail.{layer}.{table.lower()}"
-        file = folder / name / layer / f"{table.lower()}.py"
-        file.write_text(f'from {module} import {table}\n\n__all__ = ["{table}"]\n')
-    return {"INCREMENTAL_ASSETS_TABLES": name}
