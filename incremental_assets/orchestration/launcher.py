@@ -27,6 +27,8 @@ from incremental_assets.orchestration.process import (
 HEARTBEAT_TIMEOUT = 150
 _BEATS = 5
 """How many heartbeats a run records in the time after which it counts as dead without one."""
+_ELSEWHERE = "it is on another machine or in another container, and cannot be seen from here"
+_NO_PROCESS = "it has not recorded its process"
 _CHECKS = 6  # without a change; after an outage of the storage the first ones find an old number
 
 
@@ -78,25 +80,20 @@ class LocalRunLauncher(DefaultRunLauncher):
         Never returns `UNKNOWN`: Dagster would mark the run as failed.
         """
         process = recorded_process(run)
-        if not process:
-            return CheckRunHealthResult(WorkerStatus.RUNNING, "it has not recorded its process yet")
         alive = is_alive(process)
-        if alive is None:
-            return self._by_its_heartbeats(run)
+        if alive is None:  # also without /proc, where no run can name its process
+            return self._by_its_heartbeats(run, _ELSEWHERE if process else _NO_PROCESS)
         if alive:
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         number = process.split("/")[2]
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"its process {number} is gone")
 
-    def _by_its_heartbeats(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        what = "it is on another machine or in another container, and cannot be seen from here"
+    def _by_its_heartbeats(self, run: dg.DagsterRun, why: str) -> CheckRunHealthResult:
         heartbeat = recorded_heartbeat(run)
-        if not heartbeat:
-            return CheckRunHealthResult(WorkerStatus.RUNNING, what)
-        seconds = self._silence.too_long(run.run_id, heartbeat)
+        seconds = self._silence.too_long(run.run_id, heartbeat) if heartbeat else None
         if seconds is None:
-            return CheckRunHealthResult(WorkerStatus.RUNNING, what)
-        found = f"{what}; its last heartbeat is {seconds:.0f} s old"
+            return CheckRunHealthResult(WorkerStatus.RUNNING, why)
+        found = f"{why}; its last heartbeat is {seconds:.0f} s old"
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, found)
 
 

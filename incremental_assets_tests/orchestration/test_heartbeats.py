@@ -42,13 +42,13 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 class Daemon:
     """Checks a run of another machine, with a clock that the test sets."""
 
-    def __init__(self, instance: dg.DagsterInstance) -> None:
+    def __init__(self, instance: dg.DagsterInstance, process: str = ELSEWHERE) -> None:
         self.now = 0.0
         self._instance = instance
         self._launcher = LocalRunLauncher(clock=lambda: self.now)
         run = dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED)
         self.run_id = instance.add_run(run).run_id
-        record_process(instance, self.run_id, ELSEWHERE)
+        record_process(instance, self.run_id, process)
 
     def beats(self, number: int) -> None:
         self._instance.add_run_tags(self.run_id, {HEARTBEAT: f"{self.run_id}/{number}"})
@@ -61,10 +61,11 @@ class Daemon:
         return self._launcher.check_run_worker_health(run).status
 
 
-def test_a_run_elsewhere_is_dead_when_its_heartbeats_have_ended_for_long(
-    instance: dg.DagsterInstance,
+@pytest.mark.parametrize("process", [ELSEWHERE, ""], ids=["elsewhere", "without /proc"])
+def test_a_run_that_cannot_be_seen_is_dead_when_its_heartbeats_have_ended_for_long(
+    instance: dg.DagsterInstance, process: str
 ) -> None:
-    daemon = Daemon(instance)
+    daemon = Daemon(instance, process)
 
     for number in range(10):
         daemon.beats(number)
