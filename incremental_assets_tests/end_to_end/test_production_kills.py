@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -137,9 +138,11 @@ def test_code_servers_of_one_lake_load_each_day_once_though_postgresql_restarts_
         "front_next": {"INCREMENTAL_ASSETS_TABLES": "front"},
         "back": package(shop.home, "back", gold="LATEST_USER_EVENTS"),
     }
-    with production(shop, database, tables) as made, made.instance() as instance:
+    with ExitStack() as stack:
+        made = stack.enter_context(production(shop, database, tables))
         made.start(*tables)
-        web = made.start(DAEMON, WEBSERVER)
+        web = made.start(DAEMON, WEBSERVER)  # both find an empty database
+        instance = stack.enter_context(made.instance())
         for location in ("front", "front_next"):
             for name in SENSORS:
                 web.start_sensor(location, name)
