@@ -1,18 +1,12 @@
-"""What a database has to tell of a table that is a source: its columns, and whether it changed.
-
-A `Dialect` is a kind of database: it connects by a driver of Python's, without Spark, and words the
-queries. Spark reads the rows by JDBC.
-"""
+"""What a database has to tell of a table that is a source: its columns, and whether it changed."""
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from incremental_assets.errors import SourceError
 
@@ -42,17 +36,33 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Relation:
+    """What stands behind FROM: a table's quoted name, or a query in parentheses.
+
+    `names` are the names of a table, such as a schema and a table; none for a query.
+    """
+
+    sql: str
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+@dataclass(frozen=True, slots=True)
 class DbColumn:
     """A column, `value` as it is selected, `kind` of its values as far as bounds depend on it.
 
     `kind` is number, instant, naive (an instant without a zone) or date, "" for any other.
-    `is_json`: the text of the value is JSON.
+    `is_json`: the text of the value is JSON. `compared` is by what a change of the value is seen,
+    for a database that cannot compare rows as a whole.
     """
 
     name: str
     value: str
     kind: str = ""
     is_json: bool = False
+    compared: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,108 +100,12 @@ class Days:
     without: int
 
 
-class Dialect(ABC):
-    """A kind of database. `driver` is the class of its JDBC driver, `quote` encloses a name.
-
-    `package` is the driver of Python's, which the project's extra `extra` installs.
-    """
-
-    driver: ClassVar[str]
-    quote: ClassVar[str] = '"'
-    package: ClassVar[str]
-    extra: ClassVar[str]
-
-    @abstractmethod
-    def require_url(self, url: str) -> None:
-        """Raise DefinitionError for a JDBC URL that names no database, or not in this way."""
-
-    @abstractmethod
-    def connect(self, access: Access) -> DbConnection:
-        """A connection in which each query is a transaction of its own."""
-
-    def quoted(self, name: str) -> str:
-        """A name as the database takes it."""
-        return self.quote + name.replace(self.quote, self.quote * 2) + self.quote
-
-    def columns(self, connection: DbConnection, relation: str) -> Sequence[DbColumn]:
-        """The columns of a table or query, by a query that reads no row."""
-        cursor = connection.cursor()
-        cursor.execute(f"SELECT * FROM {relation} {ROWS} WHERE 1 = 0")
-        return [self.column(found) for found in cursor.description]
-
-    @abstractmethod
-    def column(self, found: Any) -> DbColumn:
-        """A column, as the driver describes it."""
-
-    @abstractmethod
-    def clock(self, connection: DbConnection) -> datetime:
-        """The time by the server's clock, in UTC."""
-
-    @abstractmethod
-    def settled(self, connection: DbConnection) -> Settled:
-        """Up to when every transaction that began has ended.
-
-        Raises SourceError if the server does not tell, or not this user.
-        """
-
-    @abstractmethod
-    def unsettled(self, column: DbColumn, settled: Settled) -> str:
-        """The condition on rows that are left out, as their transaction may have neighbours.
-
-        "" where the column holds no instants.
-        """
-
-    @abstractmethod
-    def odd(self, column: DbColumn) -> str:
-        """The condition on values that Spark has no value for; "" where it has all."""
-
-    @abstractmethod
-    def state(
-        self, connection: DbConnection, relation: str, where: str, cursor: DbColumn | None
-    ) -> RowsState:
-        """What there is now, by a query that reads the cursor alone, or every row without one."""
-
-    @abstractmethod
-    def days(
-        self, connection: DbConnection, relation: str, where: str, column: DbColumn
-    ) -> Days | None:
-        """The days that a column has; None where it holds no instants or dates."""
-
-    @abstractmethod
-    def rows_by_day(
-        self,
-        connection: DbConnection,
-        relation: str,
-        where: str,
-        column: DbColumn,
-        days: Collection[date],
-        last: date,
-    ) -> Mapping[date, str] | None:
-        """The fingerprint of each day's rows: their number, `:` and text that changes with them."""
-
-    @abstractmethod
-    def ends(self, connection: DbConnection, relation: str, where: str, column: DbColumn) -> Any:
-        """The lowest and the highest value of a column of numbers, instants or dates."""
-
-    @abstractmethod
-    def literal(self, value: Any) -> str:
-        """A number, an instant or a date as the database takes it."""
-
-    @abstractmethod
-    def moment(self, access: Access) -> AbstractContextManager[Mapping[str, str]]:
-        """Options of Spark's reader by which all that is read inside is of one moment."""
-
-
 def ask(connection: DbConnection, query: str) -> Sequence[Any]:
     """The rows of a query."""
     cursor = connection.cursor()
     cursor.execute(query)
     found: Sequence[Any] = cursor.fetchall()
     return found
-
-
-_IS_OF_A_VALUE = re.compile(r"bad value|invalid input|out of range|No value specified", re.I)
-_FROM_JAVA = re.compile(r"\b\w*(?:SQL|Sql)\w*Exception: ([^\n]+)")
 
 
 @contextmanager
@@ -204,29 +118,11 @@ def asking(path: str) -> Iterator[None]:
     except Exception as error:
         if not _is_of_a_driver(error):
             raise
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = " ".join(_message(error).split()) or type(error).__name__
         raise SourceError(
             f"{path}: the database answers: {reason[:500]}. Nothing was loaded; put that right "
             "(the address, the user's rights, the names, the query), and run again."
         ) from error
-
-
-def ended_read(error: Exception, path: str) -> SourceError | None:
-    """Why the database ended a read, by an error of Spark; None where it did not."""
-    found = _FROM_JAVA.search(str(error))
-    if found is None:
-        return None
-    reason = found[1].strip()[:300]
-    if _IS_OF_A_VALUE.search(reason):
-        remedy = (
-            "a value that Spark cannot hold, or a '?' in the query, stays an error: pass a "
-            "query that converts or avoids it, such as NULLIF(…), a cast to text, jsonb_exists"
-        )
-    else:
-        remedy = "run again"
-    return SourceError(
-        f"{path}: the database ended the read: {reason}. Nothing was published in part; {remedy}."
-    )
 
 
 def named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
@@ -249,6 +145,14 @@ def require_distinct(columns: Sequence[DbColumn], path: str) -> None:
             f"{path} has {f'several columns {twice}' if twice else f'a column {ROWS!r}'}. Nothing "
             "was loaded; pass a query that gives each column a name of its own."
         )
+
+
+def _message(error: Exception) -> str:
+    """What an error says; some drivers give its number apart."""
+    match error.args:
+        case (int(number), str(text)):
+            return f"{text} (error {number})"
+    return str(error)
 
 
 def _is_of_a_driver(error: Exception) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.sources.database import Dialect
+from incremental_assets.sources.dialect import Dialect
+from incremental_assets.sources.mariadb import MariaDb
 from incremental_assets.sources.postgresql import PostgreSql
 
-_DIALECTS: Mapping[str, Dialect] = {"postgresql": PostgreSql()}
+_DIALECTS: Mapping[str, Dialect] = {"postgresql": PostgreSql(), "mariadb": MariaDb()}
 _SECRET = re.compile(r"user|.*(password|secret|token).*", re.IGNORECASE)
 
 

@@ -23,16 +23,16 @@ from incremental_assets.sources.database import (
     Access,
     DbColumn,
     DbConnection,
-    Dialect,
+    Relation,
     RowsState,
     Settled,
     ask,
     asking,
-    ended_read,
     evenly,
     named,
     require_distinct,
 )
+from incremental_assets.sources.dialect import Dialect
 from incremental_assets.sources.dialects import dialect_of, require_url
 from incremental_assets.sources.file_fingerprints import FileSpan
 from incremental_assets.sources.java_zone import java_zone, require_utc
@@ -116,11 +116,12 @@ class Jdbc(Source):
         return dialect_of(self.url)
 
     @property
-    def relation(self) -> str:
-        """What stands behind FROM: the table's quoted name, or the query in parentheses."""
+    def relation(self) -> Relation:
+        """What is read: the table, or the query."""
         if self.table:
-            return ".".join(self.dialect.quoted(part) for part in self.table.split("."))
-        return f"(\n{self.query.strip().rstrip(';')}\n)"
+            names = tuple(self.table.split("."))
+            return Relation(".".join(map(self.dialect.quoted, names)), names)
+        return Relation(f"(\n{self.query.strip().rstrip(';')}\n)")
 
     def access(self) -> Access:
         """How to reach the database. Raises SourceError if a variable is not set."""
@@ -184,7 +185,7 @@ class ReadBy(Source):
                 if waiting and settled is not None:  # what was left out is new the next time
                     seen = replace(seen, state=f"{seen.state}:{waiting}:{settled.until}")
             else:
-                seen = dialect.state(connection, of.relation, found.where, cursor)
+                seen = dialect.state(connection, of.relation, found.where, columns, cursor)
             return replace(found, seen=seen, notes=_notes(found, waiting))
 
 
@@ -211,7 +212,7 @@ class FixedJdbc(FixedSource):
 
     @property
     def is_of_one_moment(self) -> bool:
-        return True
+        return self.of.dialect.shares_moment
 
     @property
     def compared(self) -> Sequence[DbColumn]:
@@ -254,7 +255,7 @@ class FixedJdbc(FixedSource):
         )
         with unlogged():  # the password
             read = frames.session.read.jdbc(
-                of.url,
+                of.dialect.spark_url(of.url),
                 f"(SELECT {values} FROM {of.relation} {ROWS} {self.where}) {ROWS}",
                 predicates=partitions,
                 properties={
@@ -291,7 +292,7 @@ class FixedJdbc(FixedSource):
         at = named(self.columns, column, self.path)
         with self.of.connected() as connection:
             return self.of.dialect.rows_by_day(
-                connection, self.of.relation, self.where, at, days, last
+                connection, self.of.relation, self.where, self.columns, at, days, last
             )
 
     def highest(self, column: str) -> datetime | int | None:
@@ -299,7 +300,7 @@ class FixedJdbc(FixedSource):
         return self.seen.highest if of_cursor else None
 
     def explained(self, error: Exception) -> SourceError | None:
-        return ended_read(error, self.path)
+        return self.of.dialect.ended_read(error, self.path)
 
     def size(self) -> int:
         return self.seen.rows * self.seen.row_bytes
@@ -325,7 +326,7 @@ class FixedJdbc(FixedSource):
             return [_ALL]
         at = of.dialect.quoted(column.name)
         if column.kind == "number" and column.value != at:  # read as text
-            at = f"CAST({at} AS numeric)"
+            at = of.dialect.number(at)
         between = [f"{at} >= {low} AND {at} < {high}" for low, high in pairwise(cuts)]
         return [f"{at} < {cuts[0]} OR {at} IS NULL", *between, f"{at} >= {cuts[-1]}"]
 
@@ -369,9 +370,9 @@ def _refuse_odd(found: FixedJdbc, connection: DbConnection, column: DbColumn) ->
     if not odd:
         return
     at, relation = found.of.dialect.quoted(column.name), found.of.relation
-    ((rows, one),) = ask(
-        connection, f"SELECT count(*), min({at})::text FROM {relation} {ROWS} WHERE {odd}"
-    )
+    one = found.of.dialect.text(f"min({at})")
+    query = f"SELECT count(*), {one} FROM {relation} {ROWS} WHERE {odd}"
+    ((rows, one),) = ask(connection, query)
     if rows:
         raise SourceError(
             f"{found.path}: {counted(rows, 'row')} with a {column.name} that Spark has no value "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -14,15 +14,14 @@ from incremental_assets.sources.database import (
     APPLICATION,
     ROWS,
     Access,
-    Days,
     DbColumn,
     DbConnection,
-    Dialect,
-    RowsState,
+    Relation,
     Settled,
     ask,
     utc,
 )
+from incremental_assets.sources.dialect import LAG, Dialect
 
 # By their numbers in the catalog pg_type, which never change.
 _SMALL, _WHOLE, _LONG, _NUMERIC = 21, 23, 20, 1700
@@ -69,8 +68,6 @@ SELECT set_config(name, '0', false) FROM pg_settings
 WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
 """
 _HIDDEN = "<insufficient privilege>"
-# Rows that are further ahead of the clock are no neighbours of an open transaction.
-_AHEAD = timedelta(days=1)
 # Of a prepared transaction the server keeps when it was prepared, and not when it began.
 _BEFORE_PREPARED = timedelta(minutes=10)
 _OPEN = f"""
@@ -85,7 +82,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
     'autovacuum worker', 'autovacuum launcher', 'walsender', 'walreceiver', 'startup',
     'logical replication launcher', 'background writer', 'checkpointer', 'walwriter', 'archiver')
 """
-_LAG = "name a time by which they have ended: lag=timedelta(minutes=…)"
+_IS_OF_A_VALUE = re.compile(r"bad value|invalid input|out of range|No value specified", re.I)
 
 
 class PostgreSql(Dialect):
@@ -94,6 +91,11 @@ class PostgreSql(Dialect):
     driver: ClassVar[str] = "org.postgresql.Driver"
     package: ClassVar[str] = "psycopg"
     extra: ClassVar[str] = "postgresql"
+    shares_moment: ClassVar[bool] = True
+    remedy: ClassVar[str] = (
+        "a value that Spark cannot hold, or a '?' in the query, stays an error: pass a query that "
+        "converts or avoids it, such as NULLIF(…), a cast to text, jsonb_exists"
+    )
 
     def require_url(self, url: str) -> None:
         _address(url)
@@ -113,8 +115,15 @@ class PostgreSql(Dialect):
         ask(found, _NO_LIMITS)
         return found
 
-    def column(self, found: Any) -> DbColumn:
-        """Of a type that Spark would change, the text: no digit is lost, and no kind of value.
+    def columns(self, connection: DbConnection, relation: Relation) -> Sequence[DbColumn]:
+        cursor = connection.cursor()
+        cursor.execute(f"SELECT * FROM {relation} {ROWS} WHERE 1 = 0")
+        return [self._column(found) for found in cursor.description]
+
+    def _column(self, found: Any) -> DbColumn:
+        """The column, as the driver describes it.
+
+        Of a type that Spark would change, the text: no digit is lost, and no kind of value.
 
         An instant or date that Spark has no value for is an error of the server.
         """
@@ -139,34 +148,22 @@ class PostgreSql(Dialect):
         # A transaction that has begun is listed a moment later.
         ((_, is_standby),) = ask(connection, "SELECT pg_sleep(0.05), pg_is_in_recovery()")
         if is_standby:
-            raise SourceError(f"a standby does not know the transactions of its primary; {_LAG}")
+            raise SourceError(f"a standby does not know the transactions of its primary; {LAG}")
         ((begun, hidden, disabled, prepared),) = ask(connection, _OPEN)
         if hidden:
             raise SourceError(
                 "the user may not see since when other transactions are open, which may still "
-                f"bring rows below the watermark; GRANT pg_read_all_stats to it, or {_LAG}"
+                f"bring rows below the watermark; GRANT pg_read_all_stats to it, or {LAG}"
             )
         if disabled:
             raise SourceError(
                 "track_activities is off for another session, so that nobody sees since when its "
-                f"transaction is open; set it to on, or {_LAG}"
+                f"transaction is open; set it to on, or {LAG}"
             )
         prepared = None if prepared is None else prepared - _BEFORE_PREPARED
         until = min(utc(at) for at in (clock, begun, prepared) if at is not None)
         why = "" if until == clock else "the transaction that is open since then has ended"
         return Settled(until, clock, why)
-
-    def unsettled(self, column: DbColumn, settled: Settled) -> str:
-        at, until = self.quoted(column.name), utc(settled.until)
-        ahead = utc(settled.clock) + _AHEAD
-        if column.kind == "date":  # the day of the watermark is always read again
-            return f"({at} > {self.literal(until.date())} AND {at} <= {self.literal(ahead.date())})"
-        if column.kind not in ("instant", "naive"):
-            return ""
-        low, high = (self.literal(end) for end in (until, ahead))
-        if column.kind == "naive":
-            low, high = (f"({end} AT TIME ZONE 'UTC')" for end in (low, high))
-        return f"({at} >= {low} AND {at} <= {high})"
 
     def odd(self, column: DbColumn) -> str:
         """Infinity, years beyond 9999, and what the Gregorian calendar counts otherwise."""
@@ -175,79 +172,39 @@ class PostgreSql(Dialect):
         at = self.quoted(column.name)
         return f"({at} < '1582-10-15' OR {at} >= '10000-01-01')"
 
-    def state(
-        self, connection: DbConnection, relation: str, where: str, cursor: DbColumn | None
-    ) -> RowsState:
+    def text(self, value: str) -> str:
+        return f"({value})::text"
+
+    def number(self, value: str) -> str:
+        return f"CAST({value} AS numeric)"
+
+    def date(self, column: DbColumn) -> str | None:
+        at = self.quoted(column.name)
+        if column.kind == "instant":
+            return f"({at} AT TIME ZONE 'UTC')::date"
+        return f"{at}::date" if column.kind in ("naive", "date") else None
+
+    def bound(self, column: DbColumn, at: datetime) -> str:
+        found = self.literal(at)
+        return f"({found} AT TIME ZONE 'UTC')" if column.kind == "naive" else found
+
+    def content(self, columns: Sequence[DbColumn]) -> str:
+        return self.content_of(ROWS)
+
+    def content_of(self, value: str) -> str:
+        return f"sum(hashtextextended({value}::text, 0)::numeric)"
+
+    def row_bytes(self, connection: DbConnection, relation: Relation) -> int:
         planned = ask(connection, f"EXPLAIN (FORMAT JSON) SELECT * FROM {relation} {ROWS}")[0][0]
-        width = int(planned[0]["Plan"]["Plan Width"])
-        rows = f"FROM {relation} {ROWS} {where}"
-        if cursor is None:
-            count, state = ask(connection, f"SELECT count(*), {_CONTENT} {rows}")[0]
-            return RowsState(count, f"{count}:{state}", row_bytes=width)
-        at = self.quoted(cursor.name)
-        query = f"SELECT count(*), {_sum(at)}, max({at})::text {rows}"
-        count, total, top = ask(connection, query)[0]
-        newest = self._newest(connection, relation, where, at)
-        return RowsState(count, f"{count}:{total}:{top}:{newest}", _highest(top, cursor), width)
-
-    def _newest(self, connection: DbConnection, relation: str, where: str, at: str) -> str:
-        """Text that changes with the rows that have the highest value of a column."""
-        rows = f"FROM {relation} {ROWS} {where}"
-        last = f"{rows} {'AND' if where else 'WHERE'} {at} = (SELECT max({at}) {rows})"
-        count, content = ask(connection, f"SELECT count(*), {_CONTENT} {last}")[0]
-        return f"{count}:{content}"
-
-    def days(
-        self, connection: DbConnection, relation: str, where: str, column: DbColumn
-    ) -> Days | None:
-        day = _day(self.quoted(column.name), column)
-        if day is None:
-            return None
-        ends = f"min({day})::text, max({day})::text, count(*), count(*) - count({day})"
-        found = ask(connection, f"SELECT {ends} FROM {relation} {ROWS} {where}")[0]
-        first, last, rows, without = found
-        return Days(_date(first), _date(last), rows, without)
-
-    def rows_by_day(
-        self,
-        connection: DbConnection,
-        relation: str,
-        where: str,
-        column: DbColumn,
-        days: Collection[date],
-        last: date,
-    ) -> Mapping[date, str] | None:
-        at = self.quoted(column.name)
-        day = _day(at, column)
-        if day is None or not days:
-            return None if day is None else {}
-        today, first, final = (self.literal(each) for each in (last, min(days), max(days)))
-        # Rows without a day, and of days to come, are of the last one.
-        of = f"CASE WHEN {day} <= {today} THEN {day} ELSE {today} END"
-        some = f"{day} BETWEEN {first} AND {final}"
-        if last in days:
-            some += f" OR {at} IS NULL OR {day} > {today}"
-        asked = f"{where} {'AND' if where else 'WHERE'} ({some})"
-        found = ask(
-            connection,
-            f"SELECT ({of})::text, count(*), {_sum(at)}, max({at})::text "
-            f"FROM {relation} {ROWS} {asked} GROUP BY 1",
-        )
-        by_day = {text: f"{count}:{total}:{top}" for text, count, total, top in found}
-        ((newest,),) = ask(connection, f"SELECT max({at})::text FROM {relation} {ROWS} {where}")
-        for text, _, _, top in found:
-            if top is not None and top == newest:
-                by_day[text] += f":{self._newest(connection, relation, where, at)}"
-        return {day: by_day[str(day)] for day in days if str(day) in by_day}
-
-    def ends(self, connection: DbConnection, relation: str, where: str, column: DbColumn) -> Any:
-        at = self.quoted(column.name)
-        return ask(connection, f"SELECT min({at}), max({at}) FROM {relation} {ROWS} {where}")[0]
+        return int(planned[0]["Plan"]["Plan Width"])
 
     def literal(self, value: Any) -> str:
         if isinstance(value, datetime):
             return f"TIMESTAMPTZ '{utc(value).isoformat()}'"
         return f"DATE '{value}'" if isinstance(value, date) else str(value)
+
+    def of_value(self, reason: str) -> str | None:
+        return reason if _IS_OF_A_VALUE.search(reason) else None
 
     @contextmanager
     def moment(self, access: Access) -> Iterator[Mapping[str, str]]:
@@ -265,15 +222,6 @@ class PostgreSql(Dialect):
             yield {"sessionInitStatement": "; ".join(statements)}
         finally:
             connection.close()
-
-
-_CONTENT = f"sum(hashtextextended({ROWS}::text, 0)::numeric)"
-"""A sum of hashes over whole rows."""
-
-
-def _sum(at: str) -> str:
-    """A sum of hashes over a column."""
-    return f"sum(hashtextextended({at}::text, 0)::numeric)"
 
 
 def _address(url: str) -> dict[str, Any]:
@@ -302,25 +250,3 @@ def _address(url: str) -> dict[str, Any]:
         "dbname": database,
         **found,
     }
-
-
-def _day(at: str, column: DbColumn) -> str | None:
-    """The UTC date of a column; None where it holds no instants or dates."""
-    if column.kind == "instant":
-        return f"({at} AT TIME ZONE 'UTC')::date"
-    return f"{at}::date" if column.kind in ("naive", "date") else None
-
-
-def _highest(text: str | None, cursor: DbColumn) -> datetime | int | None:
-    """The value in a text; None where Python has none for it."""
-    with suppress(TypeError, ValueError):
-        if cursor.kind == "number":
-            return int(text or "")
-        return utc(datetime.fromisoformat(text or ""))
-    return None
-
-
-def _date(text: str | None) -> date | None:
-    with suppress(TypeError, ValueError):
-        return date.fromisoformat(text or "")
-    return None

@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 
 from incremental_assets_tests.databases.binaries import NoProgramsError
+from incremental_assets_tests.databases import mariadb as of_mariadb
 from incremental_assets_tests.databases.postgresql import Database, PostgreSQL
 from incremental_assets_tests.databases.server import LOADER, PASSWORD, Server
 from incremental_assets_tests.feeds.conftest import lake
@@ -35,6 +36,21 @@ def database(postgresql: PostgreSQL, monkeypatch: pytest.MonkeyPatch) -> Databas
     monkeypatch.setenv("DATABASE_USER", LOADER)
     monkeypatch.setenv("DATABASE_PASSWORD", PASSWORD)
     return postgresql.database(f"test_{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[of_mariadb.MariaDB]:
+    """The MariaDB of the test run."""
+    with _started(of_mariadb.MariaDB, tmp_path_factory.mktemp("mariadb")) as server:
+        yield server
+
+
+@pytest.fixture
+def maria(mariadb: of_mariadb.MariaDB, monkeypatch: pytest.MonkeyPatch) -> of_mariadb.Database:
+    """A MariaDB database that no other test uses; loads read it as `loader`."""
+    monkeypatch.setenv("DATABASE_USER", LOADER)
+    monkeypatch.setenv("DATABASE_PASSWORD", PASSWORD)
+    return mariadb.database(f"test_{next(_numbers)}")
 
 
 @contextmanager

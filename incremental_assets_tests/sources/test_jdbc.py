@@ -44,7 +44,7 @@ def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Jdbc(URL + "?sslmode=require", "public.Orders", credentials="SHOP")
 
     assert source.path == f"{URL}#public.Orders"
-    assert source.relation == '"public"."Orders"'
+    assert str(source.relation) == '"public"."Orders"'
     assert source.access() == Access(source.url, "me", "secret")
     assert "secret" not in f"{source!r} {source.access()!r}"
 

@@ -1,0 +1,372 @@
+"""MariaDB as a source, by PyMySQL and MariaDB's JDBC driver."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.sources.database import (
+    APPLICATION,
+    ROWS,
+    Access,
+    DbColumn,
+    DbConnection,
+    Relation,
+    Settled,
+    ask,
+    utc,
+)
+from incremental_assets.sources.dialect import LAG, Dialect
+
+# The numbers of types in the protocol.
+_WHOLE = {1, 2, 3, 8, 9, 13}  # the last one is a year
+_DECIMALS = {0, 246}
+_FLOATS = {4, 5}
+_KINDS = {7: "instant", 10: "date", 12: "naive"}
+_BITS, _GEOMETRY = 16, 255
+_TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
+_DIGITS = 38
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:@/,]+)(?::([0-9]{1,5}))?")
+_TLS = ("disable", "trust", "verify-ca", "verify-full")
+# What a URL may have behind it: both drivers, of Python and of Java, take it alike.
+_PARAMETERS = ("sslMode", "serverSslCert", "connectTimeout")
+# Servers and accounts may set these otherwise, and instants and the number of rows would be others.
+_VARIABLES = "time_zone='+00:00',sql_select_limit=DEFAULT"
+_ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+_OF_JAVA = {
+    # Else a tinyint(1) of 2 is true, a year is a date, and of a float there are six digits.
+    "tinyInt1isBit": "false",
+    "yearIsDateType": "false",
+    "useServerPrepStmts": "true",
+    "uuidAsString": "true",
+    # The server ends a connection to whom it cannot send for so many seconds.
+    "sessionVariables": f"{_VARIABLES},net_write_timeout=3600",
+    "connectionAttributes": f"program_name:{APPLICATION}",
+    "sessionInitStatement": _ISOLATION,
+}
+_DENIED = 1227
+# `trx_started` is in the zone of the server's system. An hour that comes twice a year is the first.
+_STARTED = "CONVERT_TZ(trx_started, 'SYSTEM', '+00:00')"
+_BEFORE = f"({_STARTED} - INTERVAL 1 HOUR)"
+_OPEN = f"""
+SELECT trx_mysql_thread_id, trx_is_read_only,
+       IF(CONVERT_TZ({_BEFORE}, '+00:00', 'SYSTEM') = trx_started, {_BEFORE}, {_STARTED})
+FROM information_schema.INNODB_TRX
+"""
+# A statement has the time of its own start, also while it waits to begin its transaction.
+_RUNNING = """
+SELECT ID, COMMAND, UTC_TIMESTAMP(6) - INTERVAL TIME_MS * 1000 MICROSECOND
+FROM information_schema.PROCESSLIST
+WHERE ID <> CONNECTION_ID() AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump')
+"""
+_COMMITTED_ELSEWHERE = """
+SHOW GLOBAL VARIABLES WHERE Value <> 'OFF' AND Variable_name IN ('read_only', 'wsrep_on')
+"""
+_BOOT = "SHOW GLOBAL STATUS LIKE 'Uptime'"
+_TRIES = 50
+_JSON = """
+SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS
+WHERE CONSTRAINT_SCHEMA = {schema} AND TABLE_NAME = {table} AND CHECK_CLAUSE LIKE 'json_valid(%'
+"""
+_BYTES = """
+SELECT AVG_ROW_LENGTH FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}
+"""
+_IS_OF_A_VALUE = re.compile(r"Identifier name '(.* is \d{4}-\d\d-\d\d(?: [\d:.]+)?)")
+
+
+class MariaDb(Dialect):
+    """MariaDB, from version 10.6 on.
+
+    No two of its connections can read as of one moment.
+    """
+
+    driver: ClassVar[str] = "org.mariadb.jdbc.Driver"
+    quote: ClassVar[str] = "`"
+    package: ClassVar[str] = "pymysql"
+    extra: ClassVar[str] = "mariadb"
+    shares_moment: ClassVar[bool] = False
+    remedy: ClassVar[str] = (
+        "a value that Spark cannot hold stays an error: pass a query that converts it, such as "
+        "IF(MONTH(…) = 0, NULL, …) or a cast to CHAR"
+    )
+
+    def require_url(self, url: str) -> None:
+        _address(url)
+
+    def connect(self, access: Access) -> DbConnection:
+        import pymysql  # deferred: an extra
+
+        found: DbConnection = pymysql.connect(
+            **_address(access.url),
+            **_tls(access.url),
+            user=access.user,
+            password=access.password.encode(),
+            charset="utf8mb4",
+            autocommit=True,
+            program_name=APPLICATION,
+        )
+        cursor = found.cursor()
+        cursor.execute(_ISOLATION)
+        cursor.execute(f"SET {_VARIABLES}")
+        ((version,),) = ask(found, "SELECT VERSION()")
+        if "mariadb" not in version.lower():
+            found.close()
+            raise SourceError(
+                f"{access.url.partition('?')[0]}: the server is {version}, not MariaDB, and "
+                "answers some questions otherwise. Nothing was loaded; land its rows as files, or "
+                "read its change log."
+            )
+        return found
+
+    def spark_url(self, url: str) -> str:
+        """Spark quotes names with back quotes in URLs of MySQL alone, which the driver takes, too.
+
+        With others, a name would be a text of the same letters.
+        """
+        where, _, given = url.removeprefix("jdbc:mariadb:").partition("?")
+        return f"jdbc:mysql:{where}?permitMysqlScheme{given and '&'}{given}"
+
+    def columns(self, connection: DbConnection, relation: Relation) -> Sequence[DbColumn]:
+        cursor = connection.cursor()
+        cursor.execute(f"SELECT * FROM {relation} {ROWS} WHERE 1 = 0")
+        found = list(cursor.description)
+        binary, digits = _texts_and_decimals(self, connection, relation, found)
+        json = _json_columns(connection, relation)
+        return [self._column(each, binary, digits, json) for each in found]
+
+    def _column(
+        self, found: Any, binary: set[str], digits: Mapping[str, int], json: set[str]
+    ) -> DbColumn:
+        """The column, as the driver describes it.
+
+        Of a type that Spark would change, the text. An instant or date that Spark has no value for
+        is an error of the server.
+        """
+        name, kind, length = found[0], found[1], found[3]
+        at = self.quoted(name)
+        as_text = f"CAST({at} AS CHAR) AS {at}"
+        if kind in _WHOLE:
+            return DbColumn(name, at, "number", compared=at)
+        if kind in _DECIMALS:
+            value = at if digits[name] <= _DIGITS else as_text
+            return DbColumn(name, value, "number", compared=at)
+        if kind in _FLOATS:  # with all digits
+            return DbColumn(name, at, compared=f"({at} + 0e0)")
+        if kind in _KINDS:
+            column = DbColumn(name, at, _KINDS[kind])
+            # A condition that fails where it is true; what stands behind it has the column's type.
+            shown = f"_utf8mb4 x'{name.encode().hex()}'"
+            error = f"IS_USED_LOCK(RPAD(CONCAT({shown}, ' is ', {at}), 200, ' '))"
+            value = f"IF({self.odd(column)} AND {error} IS NULL, NULL, {at}) AS {at}"
+            return DbColumn(name, value, column.kind, compared=at)
+        hashed = f"MD5({at})"
+        if kind == _BITS and length > 1:
+            return DbColumn(name, f"CAST({at} AS UNSIGNED) AS {at}", compared=hashed)
+        if kind == _GEOMETRY:
+            return DbColumn(name, f"ST_AsBinary({at}) AS {at}", compared=hashed)
+        if kind == _BITS or name in binary:
+            return DbColumn(name, at, compared=hashed)
+        if kind in _TEXTS:
+            return DbColumn(name, at, is_json=name in json, compared=hashed)
+        return DbColumn(name, as_text, compared=hashed)
+
+    def clock(self, connection: DbConnection) -> datetime:
+        return utc(ask(connection, "SELECT UTC_TIMESTAMP(6)")[0][0])
+
+    def settled(self, connection: DbConnection) -> Settled:
+        clock = self.clock(connection)
+        if ask(connection, _COMMITTED_ELSEWHERE):
+            raise SourceError(
+                "the server is read-only or in a cluster, and does not know the transactions that "
+                f"are open elsewhere; {LAG}"
+            )
+        running, transactions = _open(connection)
+        if any(command.startswith("Slave") for _, command, _ in running):
+            raise SourceError(
+                f"a replica does not know the transactions that are open at its primary; {LAG}"
+            )
+        boot = clock - timedelta(seconds=int(ask(connection, _BOOT)[0][1]) + 2)
+        if any(not thread and utc(at) <= boot for thread, _, at in transactions):
+            raise SourceError(
+                "a prepared transaction (XA RECOVER) is older than the start of the server, and "
+                f"nobody knows since when it is open; end it, or {LAG}"
+            )
+        reports = {thread for thread, is_read_only, _ in transactions if is_read_only}
+        begun = [at for thread, _, at in (*running, *transactions) if thread not in reports]
+        until = min((clock, *map(utc, begun)))
+        why = "" if until == clock else "the transaction that is open since then has ended"
+        return Settled(until, clock, why)
+
+    def odd(self, column: DbColumn) -> str:
+        """Zero dates, dates that no calendar has, and what the Gregorian one counts otherwise."""
+        if column.kind not in _KINDS.values():
+            return ""
+        at = self.quoted(column.name)
+        return (
+            f"({at} < '1582-10-15' OR MONTH({at}) = 0 OR DAYOFMONTH({at}) = 0 "
+            f"OR DAYOFMONTH({at}) > DAYOFMONTH(LAST_DAY({at})))"
+        )
+
+    def text(self, value: str) -> str:
+        return f"CAST({value} AS CHAR)"
+
+    def number(self, value: str) -> str:
+        return f"CAST({value} AS DECIMAL(65, 30))"
+
+    def date(self, column: DbColumn) -> str | None:
+        return f"DATE({self.quoted(column.name)})" if column.kind in _KINDS.values() else None
+
+    def bound(self, column: DbColumn, at: datetime) -> str:
+        return self.literal(at)
+
+    def content(self, columns: Sequence[DbColumn]) -> str:
+        """Texts by their hash: whatever is in them or however long, each has its place."""
+        values = ", ".join(f"IFNULL({column.compared}, '-')" for column in columns)
+        return self.content_of(f"CONCAT_WS(',', {values})")
+
+    def content_of(self, value: str) -> str:
+        return f"SUM(CAST(CONV(LEFT(MD5({value}), 16), 16, 10) AS UNSIGNED))"
+
+    def row_bytes(self, connection: DbConnection, relation: Relation) -> int:
+        found = ask(connection, _of_table(_BYTES, relation)) if relation.names else ()
+        return int(found[0][0] or 100) if found else 100
+
+    def literal(self, value: Any) -> str:
+        if isinstance(value, datetime):
+            return f"TIMESTAMP '{utc(value).replace(tzinfo=None).isoformat(' ', 'microseconds')}'"
+        return f"DATE '{value}'" if isinstance(value, date) else str(value)
+
+    def of_value(self, reason: str) -> str | None:
+        found = _IS_OF_A_VALUE.search(reason)
+        return found and found[1]
+
+    @contextmanager
+    def moment(self, access: Access) -> Iterator[Mapping[str, str]]:
+        """No option makes several connections, or queries, see one moment."""
+        yield _OF_JAVA
+
+
+def _texts_and_decimals(
+    dialect: Dialect, connection: DbConnection, relation: Relation, found: Sequence[Any]
+) -> tuple[set[str], Mapping[str, int]]:
+    """Which of the columns hold bytes, and how many digits those of decimals have.
+
+    The driver does not tell, but the server does: it has types for values that it does not read.
+    """
+    texts = [name for name, kind, *_ in found if kind in _TEXTS]
+    decimals = [name for name, kind, *_ in found if kind in _DECIMALS]
+    if not texts and not decimals:
+        return set(), {}
+    asked = [
+        *(f"CHARSET(MAX({dialect.quoted(name)}))" for name in texts),
+        # With a sign, whether or not the column has one.
+        *(f"COALESCE(MAX({dialect.quoted(name)}), -1)" for name in decimals),
+    ]
+    cursor = connection.cursor()
+    cursor.execute(f"SELECT {', '.join(asked)} FROM {relation} {ROWS} WHERE 1 = 0")
+    (charsets,) = cursor.fetchall()
+    of_decimals = cursor.description[len(texts) :]
+    return (
+        {name for name, charset in zip(texts, charsets, strict=False) if charset == "binary"},
+        {
+            name: each[3] - 1 - (each[5] > 0)  # the sign and the point
+            for name, each in zip(decimals, of_decimals, strict=True)
+        },
+    )
+
+
+def _json_columns(connection: DbConnection, relation: Relation) -> set[str]:
+    """The columns of a table that were declared as JSON: texts with a constraint."""
+    if not relation.names:
+        return set()
+    clauses = [clause for (clause,) in ask(connection, _of_table(_JSON, relation))]
+    return {
+        clause[len("json_valid(`") : -len("`)")].replace("``", "`")
+        for clause in clauses
+        if clause.endswith("`)")
+    }
+
+
+def _of_table(query: str, relation: Relation) -> str:
+    """A query of the catalog for a table; its names are hexadecimal, whatever is in them."""
+    *schema, table = (f"_utf8mb4 x'{name.encode().hex()}'" for name in relation.names)
+    return query.format(schema=schema[-1] if schema else "DATABASE()", table=table)
+
+
+def _open(connection: DbConnection) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The statements that run, and the open transactions: a thread, what it is, since when.
+
+    The server shows transactions as they were up to a tenth of a second ago, or longer while others
+    ask; so they are asked for until one that was begun for this is among them.
+    """
+    import pymysql  # deferred: an extra
+
+    ((own,),) = ask(connection, "SELECT CONNECTION_ID()")
+    for _ in range(_TRIES):
+        time.sleep(0.05)  # a statement that has begun is listed a moment later
+        connection.cursor().execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        try:
+            running = ask(connection, _RUNNING)
+            found = ask(connection, _OPEN)
+        except pymysql.OperationalError as error:
+            if error.args[0] != _DENIED:
+                raise
+            raise SourceError(
+                "the user may not see since when other transactions are open, which may still "
+                f"bring rows below the watermark; GRANT PROCESS ON *.* to it, or {LAG}"
+            ) from error
+        finally:
+            connection.cursor().execute("ROLLBACK")
+        others = [each for each in found if each[0] != own]
+        if len(others) < len(found):
+            return running, others
+    raise SourceError(f"the server does not show which transactions are open; {LAG}")
+
+
+def _address(url: str) -> dict[str, Any]:
+    """What PyMySQL takes, from a JDBC URL. Raises DefinitionError for one that it cannot be."""
+    shown = url.partition("?")[0]
+    parts = urlsplit(url.removeprefix("jdbc:"))
+    server, database = _SERVER.fullmatch(parts.netloc), unquote(parts.path.removeprefix("/"))
+    port = int((server and server[2]) or 3306)
+    if server is None or not database or "/" in database or port > 65_535:
+        raise DefinitionError(
+            f"Jdbc: {shown!r}: expected jdbc:mariadb://host:port/database, one host, with "
+            "'?sslMode=verify-full' and the like behind it."
+        )
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(given.keys() - set(_PARAMETERS))
+    timeout = given.get("connectTimeout", "30000")
+    if unknown or not timeout.isdecimal() or given.get("sslMode", "disable") not in _TLS:
+        raise DefinitionError(
+            f"Jdbc: {shown!r} has {unknown or given} behind it; expected of "
+            f"{', '.join(_PARAMETERS)}: sslMode is one of {', '.join(_TLS)}, serverSslCert the "
+            "path of a certificate in PEM, connectTimeout in milliseconds."
+        )
+    return {
+        "host": server[1].strip("[]"),
+        "port": port,
+        "database": database,
+        "connect_timeout": max(1, int(timeout) // 1000),
+    }
+
+
+def _tls(url: str) -> dict[str, Any]:
+    """How PyMySQL encrypts, from a JDBC URL; as the JDBC driver, not at all if nothing is said."""
+    given = dict(parse_qsl(urlsplit(url.removeprefix("jdbc:")).query))
+    mode = given.get("sslMode", "disable")
+    if mode == "disable":
+        return {"ssl_disabled": True}
+    context = ssl.create_default_context(cafile=given.get("serverSslCert"))
+    context.check_hostname = mode == "verify-full"
+    if mode == "trust":
+        context.verify_mode = ssl.CERT_NONE
+    return {"ssl": context}

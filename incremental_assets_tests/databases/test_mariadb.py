@@ -1,0 +1,433 @@
+"""Tables of MariaDB: by timestamp, sequence and snapshot diff, and every type of value."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal as Exact
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes import Sequence, SnapshotDiff, Timestamp
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.types import Decimal, Instant, Text
+from incremental_assets.sources.jdbc import Jdbc
+from incremental_assets.table import SameDay, Table
+from incremental_assets.testing import Killed
+from incremental_assets.writes import Append, Merge
+from incremental_assets_tests.databases.mariadb import Database, MariaDB
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.world import Lake, states
+
+DAYS = "2017-01-05...2017-01-07"
+
+
+def landed(source: Jdbc, changes: Any) -> Table:
+    return Table(
+        name="bronze/orders",
+        description="Orders as the shop's table has them.",
+        reads=(source,),
+        changes=changes,
+        write=Append(),
+    )
+
+
+def orders_of(lake: Lakes, maria: Database, **options: Any) -> Lake:
+    """A table `orders`, and a lake over it."""
+    maria.execute(
+        "CREATE TABLE orders (order_id varchar(9) PRIMARY KEY, status text, amount decimal(10, 2), "
+        "updated_at timestamp(6) NULL)"
+    )
+    bronze = landed(Jdbc(maria.url, "orders", **options), Timestamp("updated_at"))
+    silver = Table(
+        name="silver/orders",
+        description="The latest state of each order.",
+        reads=(SameDay(bronze),),
+        key=("order_id",),
+        version_by=("updated_at",),
+        schema=Contract(
+            order_id=Text(required=True), status=Text(), amount=Decimal(), updated_at=Instant()
+        ),
+        write=Merge(),
+    )
+    return lake(bronze, silver)
+
+
+def put(maria: Database, order: str, status: str, at: str) -> None:
+    """Insert an order, or update it; `at` such as "05 10:00", a day and time of January."""
+    maria.execute(
+        "REPLACE INTO orders VALUES (%s, %s, 12.5, %s)", order, status, f"2017-01-{at}"
+    )
+
+
+def die(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def test_what_is_new_late_or_equal_by_a_timestamp_of_mariadb_is_loaded_once_onto_its_day(
+    lake: Lakes, maria: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = orders_of(lake, maria)
+    for row in (("a", "paid", "05 23:30"), ("b", "paid", "05 11:00"), ("c", "paid", "06 00:30")):
+        put(maria, *row)
+    shop.load(DAYS)
+    first = [("2017-01-05", "a"), ("2017-01-05", "b"), ("2017-01-06", "c")]
+    assert shop.bronze("bronze/orders", "order_id") == first
+    assert shop.rows("silver/orders", "order_id", "amount", "dt") == [
+        (order, Exact("12.50"), day) for day, order in first
+    ]
+    assert states(shop.load(DAYS, "bronze/orders"), "bronze/orders") == ["idle"] * 3
+    assert shop.pending_days("bronze/orders") == []
+
+    put(maria, "a", "shipped", "07 08:00")  # an update
+    put(maria, "d", "paid", "06 00:30")  # at the watermark's own instant
+    assert shop.pending_days("bronze/orders") == ["2017-01-05", "2017-01-06", "2017-01-07"]
+    with monkeypatch.context() as broken, pytest.raises(Killed):
+        broken.setattr("incremental_assets.engine.table_load.publish", die)
+        shop.load(DAYS, "bronze/orders")
+    put(maria, "e", "paid", "06 00:10")  # below the watermark
+    shop.load(DAYS)
+
+    assert shop.rows("silver/orders", "order_id", "status", "dt") == [
+        ("a", "shipped", "2017-01-07"),
+        ("b", "paid", "2017-01-05"),
+        ("c", "paid", "2017-01-06"),
+        ("d", "paid", "2017-01-06"),
+    ]
+    assert any("1 row of 2017-01-06 came again, or late" in line for line in shop.logged)
+    assert shop.pending_days("bronze/orders") == []
+
+
+def test_no_row_is_lost_whose_transaction_in_mariadb_ends_after_a_later_one(
+    lake: Lakes, maria: Database
+) -> None:
+    shop = orders_of(lake, maria)
+    add = "INSERT INTO orders VALUES (%s, 'paid', 1, now(6))"
+    with closing(maria.connect("plain")) as early:
+        early.cursor().execute(add, ["early"])
+        time.sleep(1)  # the server shows the second in which a transaction began
+        maria.execute(add, "late")
+        shop.now = datetime.now(UTC) + timedelta(seconds=1)
+        today = str(shop.now.date())
+
+        shop.load(today, "bronze/orders")
+        assert shop.bronze("bronze/orders", "order_id") == []
+        assert any("1 row from" in line and "has ended" in line for line in shop.logged)
+
+        early.commit()
+    assert shop.pending_days("bronze/orders") == [today]
+    shop.load(today, "bronze/orders")
+
+    assert shop.bronze("bronze/orders", "order_id") == [(today, "early"), (today, "late")]
+    assert shop.pending_days("bronze/orders") == []
+
+
+def test_mariadb_tells_since_when_statements_and_transactions_are_open(
+    mariadb: MariaDB, maria: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maria.execute("CREATE TABLE moves (number bigint, at timestamp(6))")
+    maria.execute("INSERT INTO moves VALUES (1, now(6))")
+    source = Jdbc(maria.url, "moves")
+
+    def waits() -> timedelta:
+        """For how long something is open, in the eyes of a load."""
+        with source.connected() as connection:
+            settled = source.dialect.settled(connection)
+        assert bool(settled.why) == (settled.until < settled.clock)
+        return settled.clock - settled.until
+
+    assert waits() == timedelta(0)
+    with closing(maria.connect()) as report:
+        report.cursor().execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        select = threading.Thread(
+            target=maria.execute, args=("SELECT sleep(1.5) FROM moves /* a report */",)
+        )
+        select.start()
+        time.sleep(1.1)
+        assert waits() == timedelta(0)  # what only reads brings no row
+        select.join()
+    with closing(maria.connect()) as locking, closing(maria.connect()) as other:
+        locking.cursor().execute("LOCK TABLES moves WRITE")
+        insert = threading.Thread(
+            target=other.cursor().execute, args=("INSERT INTO moves VALUES (2, now(6))",)
+        )
+        insert.start()
+        time.sleep(1.1)
+        assert waits() >= timedelta(seconds=1)  # it has its timestamp, and no transaction yet
+        locking.cursor().execute("UNLOCK TABLES")
+        insert.join()
+        assert waits() > timedelta(0)
+    assert waits() == timedelta(0)
+
+    with closing(mariadb.database("elsewhere").connect("admin")) as admin:
+        admin.cursor().execute("SET GLOBAL read_only = on")
+        try:
+            with pytest.raises(SourceError, match=r"the server is read-only or in a cluster.*lag="):
+                source.read_by("at").fix()
+        finally:
+            admin.cursor().execute("SET GLOBAL read_only = off")
+    monkeypatch.setenv("DATABASE_USER", "plain")
+    with pytest.raises(SourceError, match=r"GRANT PROCESS ON \*\.\* to it, or name a time"):
+        source.read_by("at").fix()
+    lagging = replace(source, lag=timedelta(minutes=5)).read_by("at").fix()
+    assert lagging.highest("at") is None  # the one row there is, is too new
+
+
+def test_a_sequence_of_mariadb_reads_what_is_above_it_and_what_fills_its_gaps(
+    lake: Lakes, maria: Database
+) -> None:
+    maria.execute("CREATE TABLE moves (number bigint unsigned, what text, at datetime)")
+    add = "INSERT INTO moves VALUES (%s, %s, '2017-01-05 23:30')"
+    maria.execute(add, 1, "a")
+    maria.execute(add, 3, "c")
+    stock = lake(landed(Jdbc(maria.url, "moves", day="at"), Sequence("number")))
+    stock.load(DAYS)
+    maria.execute(add, 2, "b")
+    maria.execute(add, 4, "d")
+    assert stock.pending_days("bronze/orders") == ["2017-01-05"]
+
+    stock.load(DAYS)
+
+    assert stock.pending_days("bronze/orders") == []
+    assert stock.bronze("bronze/orders", "number", "what") == [
+        ("2017-01-05", str(number), what) for number, what in enumerate("abcd", 1)
+    ]
+
+
+def test_snapshots_of_mariadb_find_inserts_updates_and_deletes(
+    lake: Lakes, maria: Database
+) -> None:
+    maria.execute("CREATE TABLE products (sku char(4) PRIMARY KEY, name text)")
+    maria.execute("INSERT INTO products SELECT concat('p', seq), 'x' FROM seq_1_to_9")
+    by_key = Jdbc(maria.url, query="SELECT sku, name, right(sku, 1) + 0 AS n FROM products;")
+    shop = lake(landed(replace(by_key, partition_by="n", partitions=3), SnapshotDiff(("sku",))))
+    shop.load("2017-01-10")
+    assert shop.pending_days("bronze/orders") == []
+    maria.execute("UPDATE products SET name = 'X' WHERE sku = 'p1'")  # equal to its collation
+    maria.execute("DELETE FROM products WHERE sku = 'p2'")
+    maria.execute("INSERT INTO products VALUES ('p10', 'y')")
+    shop.now = datetime(2017, 1, 11, 12, tzinfo=UTC)
+
+    shop.load("2017-01-11")
+
+    kept = shop.spark.read.format("delta").load(shop.path("bronze/orders"))
+    new = kept.where("_landing_day = '2017-01-11'").selectExpr("_operation", "_key")
+    assert sorted(map(tuple, new.collect())) == [
+        ("delete", '["p2"]'),
+        ("insert", '["p10"]'),
+        ("update", '["p1"]'),
+    ]
+
+
+VALUES: dict[str, tuple[Any, str | None]] = {
+    "a_bool tinyint(1)": (2, "2"),
+    "tiny tinyint unsigned": (255, "255"),
+    "small smallint unsigned": (65535, "65535"),
+    "medium mediumint": (-8388608, "-8388608"),
+    "whole int unsigned": (4294967295, "4294967295"),
+    "a_long bigint": (-(2**63), "-9223372036854775808"),
+    "big bigint unsigned": (2**64 - 1, "18446744073709551615"),
+    "exact decimal(10, 2)": ("12.50", "12.5"),
+    "most_exact decimal(38, 10) unsigned": ("1234567890123456789012345678.0123456789",) * 2,
+    "long_exact decimal(50, 20)": ("1." + "3" * 20,) * 2,
+    "single float": (16777217.0, "16777216"),
+    "a_double double": (0.1, "0.1"),
+    "a_bit bit(1)": (b"\x01", "true"),
+    "some_bits bit(64)": (b"\xff" * 8, "18446744073709551615"),
+    "a_year year": (2017, "2017"),
+    "a_time time(3)": ("-838:59:58.123", "-838:59:58.123"),
+    "a_date date": ("2017-01-05", "2017-01-05"),
+    "instant timestamp(6) NULL": ("2017-07-05 10:00:00.123456", "2017-07-05 10:00:00.123456"),
+    "without datetime(3)": ("2017-07-05 10:00:00.123", "2017-07-05 10:00:00.123"),
+    "a_text text": ("007 Zürich 雪", "007 Zürich 雪"),
+    "latin varchar(9) CHARACTER SET latin1": ("Zürich", "Zürich"),
+    "padded char(4)": ("ab", "ab"),
+    "mood enum('sad', 'ok')": ("sad", "sad"),
+    "moods set('sad', 'ok')": ("sad,ok", "sad,ok"),
+    "some_bytes varbinary(4)": (b"\x00\xff", None),
+    "a_blob blob": (b"\x00\xff", None),
+    "id uuid": ("5cbc6a61-0a3d-4d3f-8c08-c33a4b9d0a2b",) * 2,
+    "net inet6": ("2001:db8::1", "2001:db8::1"),
+    "document json": ('{"a": [1, "x"]}', '{"a":[1,"x"]}'),
+    "`Odd name.x`` \"` text": ("odd", "odd"),
+}
+
+
+def test_each_type_of_mariadbs_values_is_read_without_loss(
+    spark: SparkSession, maria: Database
+) -> None:
+    maria.execute(f"CREATE TABLE kinds (n int, {', '.join(VALUES)}, place point)")
+    marks = ", ".join(["%s"] * (len(VALUES) + 1))
+    columns = "n, " + ", ".join(
+        name if name.startswith("`") else name.split()[0]
+        for name in (column.rpartition(" text")[0] or column for column in VALUES)
+    )
+    add = f"INSERT INTO kinds ({columns}, place) VALUES ({marks}, point(1, 2))"
+    maria.execute(add, 1, *(value for value, _ in VALUES.values()))
+    maria.execute("INSERT INTO kinds (n) VALUES (2)")  # every other column is null
+    names = [
+        column[1:].partition("` ")[0].replace("``", "`") if "`" in column else column.split()[0]
+        for column in VALUES
+    ]
+    source = Jdbc(maria.url, "kinds")
+
+    with Frames.over(spark) as frames:
+        payloads = source.fix().objects(frames)
+        fields = F.col("payload").try_cast("map<string,variant>")
+        found = [F.try_element_at(fields, F.lit(n)).try_cast("string") for n in ["n", *names]]
+        empty, full = sorted(payloads.select(*found).collect(), reverse=True)
+        rows = source.fix().rows(frames)
+        types = dict(rows.dtypes)
+        typed = rows.where("n = 1").collect()[0]
+
+    texts = dict(zip(names, full[1:], strict=True))
+    expected = dict(zip(names, (text for _, text in VALUES.values()), strict=True))
+    assert {n: texts[n] for n in names if expected[n] is not None} == {
+        n: text for n, text in expected.items() if text is not None
+    }
+    assert set(empty[1:]) == {None}
+    assert (typed["exact"], typed["some_bytes"]) == (Exact("12.50"), b"\x00\xff")
+    assert (typed["a_blob"], len(typed["place"])) == (b"\x00\xff", 21)
+    assert [types[n] for n in ("instant", "without", "a_date", "single", "big", "a_bit")] == [
+        *("timestamp", "timestamp_ntz", "date"),
+        *("float", "decimal(20,0)", "boolean"),
+    ]
+    for column in (*names, "place"):  # each change is seen without Spark
+        before = source.fix().fingerprint
+        name = "`" + column.replace("`", "``") + "`"
+        maria.execute(f"UPDATE kinds SET {name} = NULL WHERE n = 1")
+        assert source.fix().fingerprint != before, column
+
+
+NOT_IN_SPARK = {
+    "zero date": "0000-00-00",
+    "no_month datetime(3)": "2017-00-15 10:00:00.000",
+    "zero_instant timestamp NULL": "0000-00-00 00:00:00",
+    "julian datetime": "1500-02-28 10:00:00",
+    "no_day date": "2017-02-31",
+}
+
+
+def test_a_date_that_is_none_is_an_error_with_its_remedy(
+    spark: SparkSession, lake: Lakes, maria: Database
+) -> None:
+    maria.execute(f"CREATE TABLE moves (number int, {', '.join(NOT_IN_SPARK)})")
+    with closing(maria.connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
+        cursor.execute("INSERT INTO moves VALUES (1, %s, %s, %s, %s, %s)", [*NOT_IN_SPARK.values()])
+        connection.commit()
+    names = [column.split()[0] for column in NOT_IN_SPARK]
+
+    for name, value in zip(names, NOT_IN_SPARK.values(), strict=True):
+        alone = Jdbc(maria.url, query=f"SELECT number, {name} FROM moves")
+        with pytest.raises(SourceError, match=f"1 row with a {name} .* such as {value}"):
+            replace(alone, day=name).fix()
+        fixed = alone.fix()
+        with Frames.over(spark) as frames, pytest.raises(Exception, match="") as failed:
+            fixed.rows(frames).collect()
+        told = str(fixed.explained(failed.value))
+        assert f"the database ended the read: {name} is {value[:10]}" in told
+        assert "pass a query that converts it" in told
+    texts = ", ".join(f"CAST({name} AS CHAR) AS {name}" for name in names)
+    whole = lake(
+        landed(Jdbc(maria.url, query=f"SELECT number, {texts} FROM moves"), Sequence("number"))
+    )
+    whole.load("2017-01-10")
+    assert whole.bronze("bronze/orders", *names) == [("2017-01-10", *NOT_IN_SPARK.values())]
+
+
+def test_partitions_of_mariadb_hold_each_row_once(spark: SparkSession, maria: Database) -> None:
+    maria.execute("CREATE TABLE numbers (n bigint, at date, exact decimal(50, 20))")
+    maria.execute(
+        "INSERT INTO numbers SELECT seq, '2017-01-01' + INTERVAL seq DAY, seq / 4 "
+        "FROM seq_1_to_100 UNION SELECT NULL, NULL, NULL"
+    )
+    for column in ("n", "at", "exact"):
+        source = Jdbc(maria.url, "numbers", partition_by=column, partitions=4)
+        with Frames.over(spark) as frames:
+            rows = source.fix().rows(frames)
+            assert rows.rdd.getNumPartitions() == 4
+            assert rows.count() == rows.select("n").distinct().count() == 101
+    fixed = Jdbc(maria.url, "numbers").read_by("at").fix()
+    days = [date(2017, 1, day) for day in (5, 6, 7)]
+    together = fixed.rows_by_day("at", days, days[-1])
+    for day in days:
+        assert fixed.rows_by_day("at", [day], days[-1]) == {day: together[day]}
+    assert not fixed.is_of_one_moment
+
+
+def test_a_connection_to_mariadb_that_ends_amid_a_read_loses_nothing(
+    lake: Lakes, maria: Database
+) -> None:
+    maria.execute("CREATE TABLE moves (number bigint, what text)")
+    maria.execute("INSERT INTO moves SELECT seq, 'x' FROM seq_1_to_100")
+    slow = Jdbc(
+        maria.url,
+        query="SELECT number, sleep(0.3) AS what FROM moves",
+        fingerprint_query="SELECT count(*) FROM moves",
+    )
+    stock = lake(landed(slow, Sequence("number")))
+
+    def kill() -> None:
+        asked = (
+            "SELECT id FROM information_schema.processlist "
+            "WHERE id <> connection_id() AND info LIKE '%sleep(0.3)%'"
+        )
+        while not (found := maria.execute(asked)):
+            time.sleep(0.05)
+        maria.execute(f"KILL {found[0][0]}")
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    with pytest.raises(SourceError, match=r"the database ended the read: .*[Rr]un again"):
+        stock.load("2017-01-10")
+    killer.join(10)
+
+    other = stock.with_tables(landed(Jdbc(maria.url, "moves"), Sequence("number")))
+    other.load("2017-01-10")
+    assert len(other.bronze("bronze/orders", "number")) == 100
+
+
+def test_rows_of_mariadb_are_read_by_tls(
+    spark: SparkSession, mariadb: MariaDB, maria: Database, tmp_path: Any
+) -> None:
+    query = (
+        "SELECT variable_value AS cipher FROM information_schema.session_status "
+        "WHERE variable_name = 'Ssl_cipher'"
+    )
+
+    def source(options: str) -> Jdbc:
+        return Jdbc(maria.url + options, query=query)
+
+    verified = source(f"?sslMode=verify-full&serverSslCert={mariadb.certificate}")
+    for each, is_encrypted in ((verified, True), (source("?sslMode=trust"), True), (source(""), False)):
+        with each.connected() as connection:
+            cursor = connection.cursor()
+            cursor.execute(query)
+            assert bool(cursor.fetchone()[0]) == is_encrypted
+        with Frames.over(spark) as frames:
+            assert bool(each.fix().rows(frames).collect()[0]["cipher"]) == is_encrypted
+    with pytest.raises(SourceError, match="certificate verify failed"):
+        source("?sslMode=verify-ca").fix()
+
+
+def test_an_answer_of_mariadb_is_an_error_in_one_line(
+    maria: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SourceError, match=r"answers: Table '.*nowhere' doesn't exist \(error 1146"):
+        Jdbc(maria.url, "nowhere").fix()
+    with pytest.raises(SourceError, match="Duplicate column name 'a'"):
+        Jdbc(maria.url, query="SELECT 1 AS a, 2 AS a").fix()
+    monkeypatch.setenv("DATABASE_PASSWORD", "wrong-one-ü-雪")
+    with pytest.raises(SourceError, match="Access denied for user 'loader'") as refused:
+        Jdbc(maria.url, "nowhere").fix()
+    assert "wrong-one" not in str(refused.value)
