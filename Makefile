@@ -100,7 +100,7 @@ bench-pipelines: setup  ## Measure DAYS days and three changes against Spark Dec
 	@$(BIN)/python -m benchmarks.pipelines --days $(or $(DAYS),31)
 
 LOCK := uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes \
-  --no-emit-index-url --no-annotate --no-header --extra postgresql --extra dagster-postgres --extra kafka --extra s3 --extra demo --group build pyproject.toml
+  --no-emit-index-url --no-annotate --no-header --extra postgresql --extra mariadb --extra dagster-postgres --extra kafka --extra s3 --extra demo --group build pyproject.toml
 
 lock:  ## Resolve the dependencies again (needs uv)
 	@$(LOCK) -o requirements.lock

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -138,45 +139,44 @@ class MariaDb(Dialect):
         cursor = connection.cursor()
         cursor.execute(f"SELECT * FROM {relation} {ROWS} WHERE 1 = 0")
         found = list(cursor.description)
-        binary, digits = _texts_and_decimals(self, connection, relation, found)
+        digits = _digits(self, connection, relation, found)
         json = _json_columns(connection, relation)
-        return [self._column(each, binary, digits, json) for each in found]
+        return [
+            self._column(each, digits.get(each[0], 0), is_json=each[0] in json) for each in found
+        ]
 
-    def _column(
-        self, found: Any, binary: set[str], digits: Mapping[str, int], json: set[str]
-    ) -> DbColumn:
-        """The column, as the driver describes it.
-
-        Of a type that Spark would change, the text. An instant or date that Spark has no value for
-        is an error of the server.
-        """
+    def _column(self, found: Any, digits: int, *, is_json: bool) -> DbColumn:
+        """The column, as the driver describes it. Of a type that Spark would change, the text."""
         name, kind, length = found[0], found[1], found[3]
         at = self.quoted(name)
-        as_text = f"CAST({at} AS CHAR) AS {at}"
-        if kind in _WHOLE:
-            return DbColumn(name, at, "number", compared=at)
-        if kind in _DECIMALS:
-            value = at if digits[name] <= _DIGITS else as_text
-            return DbColumn(name, value, "number", compared=at)
-        if kind in _FLOATS:  # with all digits
-            return DbColumn(name, at, compared=f"({at} + 0e0)")
         if kind in _KINDS:
-            column = DbColumn(name, at, _KINDS[kind])
-            # A condition that fails where it is true; what stands behind it has the column's type.
-            shown = f"_utf8mb4 x'{name.encode().hex()}'"
-            error = f"IS_USED_LOCK(RPAD(CONCAT({shown}, ' is ', {at}), 200, ' '))"
-            value = f"IF({self.odd(column)} AND {error} IS NULL, NULL, {at}) AS {at}"
-            return DbColumn(name, value, column.kind, compared=at)
-        hashed = f"MD5({at})"
-        if kind == _BITS and length > 1:
-            return DbColumn(name, f"CAST({at} AS UNSIGNED) AS {at}", compared=hashed)
-        if kind == _GEOMETRY:
-            return DbColumn(name, f"ST_AsBinary({at}) AS {at}", compared=hashed)
-        if kind == _BITS or name in binary:
-            return DbColumn(name, at, compared=hashed)
-        if kind in _TEXTS:
-            return DbColumn(name, at, is_json=name in json, compared=hashed)
-        return DbColumn(name, as_text, compared=hashed)
+            return self._of_time(name, _KINDS[kind])
+        if kind in _WHOLE or kind in _DECIMALS:
+            value = at if digits <= _DIGITS else f"CAST({at} AS CHAR) AS {at}"
+            return DbColumn(name, value, "number", compared=at)
+        value = f"CAST({at} AS CHAR) AS {at}"
+        if kind in _TEXTS or kind in _FLOATS or (kind == _BITS and length == 1):
+            value = at
+        elif kind == _BITS:
+            value = f"CAST({at} AS UNSIGNED) AS {at}"
+        elif kind == _GEOMETRY:
+            value = f"ST_AsBinary({at}) AS {at}"
+        # Of a float with all its digits.
+        compared = f"({at} + 0e0)" if kind in _FLOATS else f"MD5({at})"
+        return DbColumn(name, value, is_json=is_json, compared=compared)
+
+    def _of_time(self, name: str, kind: str) -> DbColumn:
+        """A column of instants or dates; one that Spark has no value for is an error.
+
+        The server has none to raise, so its condition asks for a lock of too long a name, and what
+        stands behind the condition keeps the type of the column.
+        """
+        at = self.quoted(name)
+        column = DbColumn(name, at, kind, compared=at)
+        shown = f"_utf8mb4 x'{name.encode().hex()}'"
+        error = f"IS_USED_LOCK(RPAD(CONCAT({shown}, ' is ', {at}), 200, ' '))"
+        value = f"IF({self.odd(column)} AND {error} IS NULL, NULL, {at}) AS {at}"
+        return replace(column, value=value)
 
     def clock(self, connection: DbConnection) -> datetime:
         return utc(ask(connection, "SELECT UTC_TIMESTAMP(6)")[0][0])
@@ -254,33 +254,24 @@ class MariaDb(Dialect):
         yield _OF_JAVA
 
 
-def _texts_and_decimals(
+def _digits(
     dialect: Dialect, connection: DbConnection, relation: Relation, found: Sequence[Any]
-) -> tuple[set[str], Mapping[str, int]]:
-    """Which of the columns hold bytes, and how many digits those of decimals have.
+) -> Mapping[str, int]:
+    """How many digits the decimals among the columns have.
 
-    The driver does not tell, but the server does: it has types for values that it does not read.
+    The driver gives their length, and not whether they have a sign; with another number in its
+    place, which the server does not come to read, each has one.
     """
-    texts = [name for name, kind, *_ in found if kind in _TEXTS]
-    decimals = [name for name, kind, *_ in found if kind in _DECIMALS]
-    if not texts and not decimals:
-        return set(), {}
-    asked = [
-        *(f"CHARSET(MAX({dialect.quoted(name)}))" for name in texts),
-        # With a sign, whether or not the column has one.
-        *(f"COALESCE(MAX({dialect.quoted(name)}), -1)" for name in decimals),
-    ]
+    names = [name for name, kind, *_ in found if kind in _DECIMALS]
+    if not names:
+        return {}
+    signed = ", ".join(f"COALESCE(MAX({dialect.quoted(name)}), -1)" for name in names)
     cursor = connection.cursor()
-    cursor.execute(f"SELECT {', '.join(asked)} FROM {relation} {ROWS} WHERE 1 = 0")
-    (charsets,) = cursor.fetchall()
-    of_decimals = cursor.description[len(texts) :]
-    return (
-        {name for name, charset in zip(texts, charsets, strict=False) if charset == "binary"},
-        {
-            name: each[3] - 1 - (each[5] > 0)  # the sign and the point
-            for name, each in zip(decimals, of_decimals, strict=True)
-        },
-    )
+    cursor.execute(f"SELECT {signed} FROM {relation} {ROWS} WHERE 1 = 0")
+    return {
+        name: length - 1 - (scale > 0)  # the sign and the point
+        for name, (_, _, _, length, _, scale, _) in zip(names, cursor.description, strict=True)
+    }
 
 
 def _json_columns(connection: DbConnection, relation: Relation) -> set[str]:

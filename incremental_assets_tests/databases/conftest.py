@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from incremental_assets_tests.databases.binaries import NoProgramsError
 from incremental_assets_tests.databases import mariadb as of_mariadb
+from incremental_assets_tests.databases.binaries import NoProgramsError
 from incremental_assets_tests.databases.postgresql import Database, PostgreSQL
 from incremental_assets_tests.databases.server import LOADER, PASSWORD, Server
 from incremental_assets_tests.feeds.conftest import lake

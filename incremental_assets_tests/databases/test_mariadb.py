@@ -11,6 +11,7 @@ from decimal import Decimal as Exact
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -63,9 +64,7 @@ def orders_of(lake: Lakes, maria: Database, **options: Any) -> Lake:
 
 def put(maria: Database, order: str, status: str, at: str) -> None:
     """Insert an order, or update it; `at` such as "05 10:00", a day and time of January."""
-    maria.execute(
-        "REPLACE INTO orders VALUES (%s, %s, 12.5, %s)", order, status, f"2017-01-{at}"
-    )
+    maria.execute("REPLACE INTO orders VALUES (%s, %s, 12.5, %s)", order, status, f"2017-01-{at}")
 
 
 def die(*_: object, **__: object) -> None:
@@ -257,7 +256,7 @@ VALUES: dict[str, tuple[Any, str | None]] = {
     "id uuid": ("5cbc6a61-0a3d-4d3f-8c08-c33a4b9d0a2b",) * 2,
     "net inet6": ("2001:db8::1", "2001:db8::1"),
     "document json": ('{"a": [1, "x"]}', '{"a":[1,"x"]}'),
-    "`Odd name.x`` \"` text": ("odd", "odd"),
+    '`Odd name.x`` "` text': ("odd", "odd"),
 }
 
 
@@ -332,7 +331,7 @@ def test_a_date_that_is_none_is_an_error_with_its_remedy(
         with pytest.raises(SourceError, match=f"1 row with a {name} .* such as {value}"):
             replace(alone, day=name).fix()
         fixed = alone.fix()
-        with Frames.over(spark) as frames, pytest.raises(Exception, match="") as failed:
+        with Frames.over(spark) as frames, pytest.raises(PySparkException) as failed:
             fixed.rows(frames).collect()
         told = str(fixed.explained(failed.value))
         assert f"the database ended the read: {name} is {value[:10]}" in told
@@ -409,7 +408,11 @@ def test_rows_of_mariadb_are_read_by_tls(
         return Jdbc(maria.url + options, query=query)
 
     verified = source(f"?sslMode=verify-full&serverSslCert={mariadb.certificate}")
-    for each, is_encrypted in ((verified, True), (source("?sslMode=trust"), True), (source(""), False)):
+    for each, is_encrypted in (
+        (verified, True),
+        (source("?sslMode=trust"), True),
+        (source(""), False),
+    ):
         with each.connected() as connection:
             cursor = connection.cursor()
             cursor.execute(query)
