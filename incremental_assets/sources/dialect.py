@@ -91,7 +91,7 @@ class Dialect(ABC):
         """A text as the number that it shows."""
 
     @abstractmethod
-    def date(self, column: DbColumn) -> str | None:
+    def day_of(self, column: DbColumn) -> str | None:
         """The UTC date of a column; None where it holds no instants or dates."""
 
     @abstractmethod
@@ -177,7 +177,7 @@ class Dialect(ABC):
         self, connection: DbConnection, relation: Relation, where: str, column: DbColumn
     ) -> Days | None:
         """The days that a column has; None where it holds no instants or dates."""
-        day = self.date(column)
+        day = self.day_of(column)
         if day is None:
             return None
         ends = ", ".join(self.text(f"{end}({day})") for end in ("min", "max"))
@@ -197,7 +197,7 @@ class Dialect(ABC):
         last: date,
     ) -> Mapping[date, str] | None:
         """The fingerprint of each day's rows: their number, `:` and text that changes with them."""
-        at, day = self.quoted(column.name), self.date(column)
+        at, day = self.quoted(column.name), self.day_of(column)
         if day is None or not days:
             return None if day is None else {}
         today, first, final = (self.literal(each) for each in (last, min(days), max(days)))

@@ -221,7 +221,7 @@ class MariaDb(Dialect):
     def number(self, value: str) -> str:
         return f"CAST({value} AS DECIMAL(65, 30))"
 
-    def date(self, column: DbColumn) -> str | None:
+    def day_of(self, column: DbColumn) -> str | None:
         return f"DATE({self.quoted(column.name)})" if column.kind in _KINDS.values() else None
 
     def bound(self, column: DbColumn, at: datetime) -> str:

@@ -178,7 +178,7 @@ class PostgreSql(Dialect):
     def number(self, value: str) -> str:
         return f"CAST({value} AS numeric)"
 
-    def date(self, column: DbColumn) -> str | None:
+    def day_of(self, column: DbColumn) -> str | None:
         at = self.quoted(column.name)
         if column.kind == "instant":
             return f"({at} AT TIME ZONE 'UTC')::date"
