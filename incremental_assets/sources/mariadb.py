@@ -74,12 +74,13 @@ _BOOT = "SHOW GLOBAL STATUS LIKE 'Uptime'"
 _TRIES = 50
 _JSON = """
 SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS
-WHERE CONSTRAINT_SCHEMA = {schema} AND TABLE_NAME = {table} AND CHECK_CLAUSE LIKE 'json_valid(%'
+WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s
 """
 _BYTES = """
 SELECT AVG_ROW_LENGTH FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
 """
+_JSON_VALID = re.compile(r"json_valid\(`(.*)`\)", re.DOTALL)
 _IS_OF_A_VALUE = re.compile(r"Identifier name '(.* is \d{4}-\d\d-\d\d(?: [\d:.]+)?)")
 
 
@@ -173,7 +174,7 @@ class MariaDb(Dialect):
         """
         at = self.quoted(name)
         column = DbColumn(name, at, kind, compared=at)
-        shown = f"_utf8mb4 x'{name.encode().hex()}'"
+        shown = f"CONVERT(x'{name.encode().hex()}' USING utf8mb4)"
         error = f"IS_USED_LOCK(RPAD(CONCAT({shown}, ' is ', {at}), 200, ' '))"
         value = f"IF({self.odd(column)} AND {error} IS NULL, NULL, {at}) AS {at}"
         return replace(column, value=value)
@@ -236,7 +237,7 @@ class MariaDb(Dialect):
         return f"SUM(CAST(CONV(LEFT(MD5({value}), 16), 16, 10) AS UNSIGNED))"
 
     def row_bytes(self, connection: DbConnection, relation: Relation) -> int:
-        found = ask(connection, _of_table(_BYTES, relation)) if relation.names else ()
+        found = _of_table(connection, _BYTES, relation)
         return int(found[0][0] or 100) if found else 100
 
     def literal(self, value: Any) -> str:
@@ -276,20 +277,20 @@ def _digits(
 
 def _json_columns(connection: DbConnection, relation: Relation) -> set[str]:
     """The columns of a table that were declared as JSON: texts with a constraint."""
+    clauses = [clause for (clause,) in _of_table(connection, _JSON, relation)]
+    return {found[1].replace("``", "`") for found in map(_JSON_VALID.fullmatch, clauses) if found}
+
+
+def _of_table(connection: DbConnection, query: str, relation: Relation) -> Sequence[Any]:
+    """What the catalog has of a table; nothing of a query."""
     if not relation.names:
-        return set()
-    clauses = [clause for (clause,) in ask(connection, _of_table(_JSON, relation))]
-    return {
-        clause[len("json_valid(`") : -len("`)")].replace("``", "`")
-        for clause in clauses
-        if clause.endswith("`)")
-    }
-
-
-def _of_table(query: str, relation: Relation) -> str:
-    """A query of the catalog for a table; its names are hexadecimal, whatever is in them."""
-    *schema, table = (f"_utf8mb4 x'{name.encode().hex()}'" for name in relation.names)
-    return query.format(schema=schema[-1] if schema else "DATABASE()", table=table)
+        return ()
+    *named, table = relation.names
+    ((own,),) = ask(connection, "SELECT DATABASE()")
+    cursor = connection.cursor()
+    cursor.execute(query, (named[-1] if named else own, table))
+    found: Sequence[Any] = cursor.fetchall()
+    return found
 
 
 def _open(connection: DbConnection) -> tuple[Sequence[Any], Sequence[Any]]:
