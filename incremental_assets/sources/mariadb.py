@@ -32,7 +32,8 @@ _DECIMALS = {0, 246}
 _FLOATS = {4, 5}
 _KINDS = {7: "instant", 10: "date", 12: "naive"}
 _BITS, _GEOMETRY = 16, 255
-_TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
+_TEXTS = {15, 247, 248, 249, 250, 251, 252, 253}
+_PADDED = 254  # Spark fills a text of fixed length with blanks
 _DIGITS = 38
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:@/,]+)(?::([0-9]{1,5}))?")
 _TLS = ("disable", "trust", "verify-ca", "verify-full")
@@ -71,7 +72,8 @@ _COMMITTED_ELSEWHERE = """
 SHOW GLOBAL VARIABLES WHERE Value <> 'OFF' AND Variable_name IN ('read_only', 'wsrep_on')
 """
 _BOOT = "SHOW GLOBAL STATUS LIKE 'Uptime'"
-_TRIES = 50
+# The server shows transactions as they were when they were last asked for, for a tenth of a second.
+_STALE, _TRIES = 0.12, 25
 _JSON = """
 SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS
 WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s
@@ -158,6 +160,8 @@ class MariaDb(Dialect):
         value = f"CAST({at} AS CHAR) AS {at}"
         if kind in _TEXTS or kind in _FLOATS or (kind == _BITS and length == 1):
             value = at
+        elif kind == _PADDED:
+            value = f"CONCAT({at}) AS {at}"
         elif kind == _BITS:
             value = f"CAST({at} AS UNSIGNED) AS {at}"
         elif kind == _GEOMETRY:
@@ -296,14 +300,14 @@ def _of_table(connection: DbConnection, query: str, relation: Relation) -> Seque
 def _open(connection: DbConnection) -> tuple[Sequence[Any], Sequence[Any]]:
     """The statements that run, and the open transactions: a thread, what it is, since when.
 
-    The server shows transactions as they were up to a tenth of a second ago, or longer while others
-    ask; so they are asked for until one that was begun for this is among them.
+    What the server shows may be older while others ask, so it is asked until a transaction that was
+    begun for this is among them.
     """
     import pymysql  # deferred: an extra
 
     ((own,),) = ask(connection, "SELECT CONNECTION_ID()")
     for _ in range(_TRIES):
-        time.sleep(0.05)  # a statement that has begun is listed a moment later
+        time.sleep(_STALE)
         connection.cursor().execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
             running = ask(connection, _RUNNING)

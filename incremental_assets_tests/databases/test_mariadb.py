@@ -140,11 +140,11 @@ def test_mariadb_tells_since_when_statements_and_transactions_are_open(
         return settled.clock - settled.until
 
     assert waits() == timedelta(0)
-    with closing(maria.connect()) as report:
+    with closing(maria.connect()) as report, closing(maria.connect()) as another:
         report.cursor().execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-        select = threading.Thread(
-            target=maria.execute, args=("SELECT sleep(1.5) FROM moves /* a report */",)
-        )
+        another.autocommit(True)
+        query = "SELECT sleep(1.5) FROM moves"
+        select = threading.Thread(target=another.cursor().execute, args=(query,))
         select.start()
         time.sleep(1.1)
         assert waits() == timedelta(0)  # what only reads brings no row
@@ -202,7 +202,9 @@ def test_snapshots_of_mariadb_find_inserts_updates_and_deletes(
 ) -> None:
     maria.execute("CREATE TABLE products (sku char(4) PRIMARY KEY, name text)")
     maria.execute("INSERT INTO products SELECT concat('p', seq), 'x' FROM seq_1_to_9")
-    by_key = Jdbc(maria.url, query="SELECT sku, name, right(sku, 1) + 0 AS n FROM products;")
+    by_key = Jdbc(
+        maria.url, query="SELECT sku, name, CAST(right(sku, 1) AS unsigned) AS n FROM products;"
+    )
     shop = lake(landed(replace(by_key, partition_by="n", partitions=3), SnapshotDiff(("sku",))))
     shop.load("2017-01-10")
     assert shop.pending_days("bronze/orders") == []
