@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from incremental_assets.changes import Sequence, SnapshotDiff, Timestamp
+from incremental_assets.engine.stored_new_rows import new_rows
 from incremental_assets.errors import SourceError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Text
@@ -23,6 +24,7 @@ from incremental_assets.writes import Append, Merge
 from incremental_assets_tests.databases.mariadb import Database, MariaDB
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
+from incremental_assets_tests.thorough import thorough
 
 DAYS = "2017-01-05...2017-01-07"
 
@@ -73,12 +75,9 @@ def test_what_is_new_late_or_equal_by_a_timestamp_of_mariadb_is_loaded_once_onto
     shop = orders_of(lake, maria)
     for row in (("a", "paid", "05 23:30"), ("b", "paid", "05 11:00"), ("c", "paid", "06 00:30")):
         put(maria, *row)
-    shop.load(DAYS)
+    shop.load(DAYS, "bronze/orders")
     first = [("2017-01-05", "a"), ("2017-01-05", "b"), ("2017-01-06", "c")]
     assert shop.bronze("bronze/orders", "order_id") == first
-    assert shop.rows("silver/orders", "order_id", "amount", "dt") == [
-        (order, Exact("12.50"), day) for day, order in first
-    ]
     assert states(shop.load(DAYS, "bronze/orders"), "bronze/orders") == ["idle"] * 3
     assert shop.pending_days("bronze/orders") == []
 
@@ -91,11 +90,12 @@ def test_what_is_new_late_or_equal_by_a_timestamp_of_mariadb_is_loaded_once_onto
     put(maria, "e", "paid", "06 00:10")  # below the watermark
     shop.load(DAYS)
 
-    assert shop.rows("silver/orders", "order_id", "status", "dt") == [
-        ("a", "shipped", "2017-01-07"),
-        ("b", "paid", "2017-01-05"),
-        ("c", "paid", "2017-01-06"),
-        ("d", "paid", "2017-01-06"),
+    amount = Exact("12.50")
+    assert shop.rows("silver/orders", "order_id", "status", "amount", "dt") == [
+        ("a", "shipped", amount, "2017-01-07"),
+        ("b", "paid", amount, "2017-01-05"),
+        ("c", "paid", amount, "2017-01-06"),
+        ("d", "paid", amount, "2017-01-06"),
     ]
     assert any("1 row of 2017-01-06 came again, or late" in line for line in shop.logged)
     assert shop.pending_days("bronze/orders") == []
@@ -177,26 +177,40 @@ def test_mariadb_tells_since_when_statements_and_transactions_are_open(
 
 
 def test_a_sequence_of_mariadb_reads_what_is_above_it_and_what_fills_its_gaps(
-    lake: Lakes, maria: Database
+    lake: Lakes, maria: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maria.execute("CREATE TABLE moves (number bigint unsigned, what text, at datetime)")
-    add = "INSERT INTO moves VALUES (%s, %s, '2017-01-05 23:30')"
+    maria.execute("CREATE TABLE moves (number bigint unsigned, what text)")
+    add = "INSERT INTO moves VALUES (%s, %s)"
     maria.execute(add, 1, "a")
     maria.execute(add, 3, "c")
-    stock = lake(landed(Jdbc(maria.url, "moves", day="at"), Sequence("number")))
-    stock.load(DAYS)
+    today = "2017-01-10"
+    stock = lake(landed(Jdbc(maria.url, "moves"), Sequence("number")))
+    stock.load(today)
     maria.execute(add, 2, "b")
     maria.execute(add, 4, "d")
-    assert stock.pending_days("bronze/orders") == ["2017-01-05"]
+    assert stock.pending_days("bronze/orders") == [today]
 
-    stock.load(DAYS)
+    def with_one_more(*given: Any) -> Any:
+        maria.execute(add, 5, "e")
+        return new_rows(*given)
+
+    with monkeypatch.context() as amid:  # after the numbers were read, before the rows are
+        amid.setattr("incremental_assets.engine.stored.new_rows", with_one_more)
+        stock.load(today)
+    assert [number for _, number in stock.bronze("bronze/orders", "number")] == [*"1234"]
+    assert stock.pending_days("bronze/orders") == [today]
+    stock.load(today)
 
     assert stock.pending_days("bronze/orders") == []
     assert stock.bronze("bronze/orders", "number", "what") == [
-        ("2017-01-05", str(number), what) for number, what in enumerate("abcd", 1)
+        (today, str(number), what) for number, what in enumerate("abcde", 1)
     ]
 
 
+@thorough(
+    "databases/test_tables.py, databases/test_mariadb_values.py: snapshots of PostgreSQL, and that "
+    "each change in a table of MariaDB is seen, and each row read once"
+)
 def test_snapshots_of_mariadb_find_inserts_updates_and_deletes(
     lake: Lakes, maria: Database
 ) -> None:

@@ -52,7 +52,7 @@ VALUES: dict[str, tuple[Any, str | None]] = {
     "id uuid": ("5cbc6a61-0a3d-4d3f-8c08-c33a4b9d0a2b",) * 2,
     "net inet6": ("2001:db8::1", "2001:db8::1"),
     "document json": ('{"a": [1, "x"]}', '{"a":[1,"x"]}'),
-    '`Odd name.x`` "` text': ("odd", "odd"),
+    '`Odd name.x``"` text': ("odd", "odd"),
 }
 
 
