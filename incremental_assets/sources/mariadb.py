@@ -40,14 +40,13 @@ _TLS = ("disable", "trust", "verify-ca", "verify-full")
 # What a URL may have behind it: both drivers, of Python and of Java, take it alike.
 _PARAMETERS = ("sslMode", "serverSslCert", "connectTimeout")
 # Servers and accounts may set these otherwise, and instants and the number of rows would be others.
-_VARIABLES = "time_zone='+00:00',sql_select_limit=DEFAULT"
+_VARIABLES = "time_zone='+00:00',sql_select_limit=18446744073709551615"
 _ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _OF_JAVA = {
     # Else a tinyint(1) of 2 is true, a year is a date, and of a float there are six digits.
     "tinyInt1isBit": "false",
     "yearIsDateType": "false",
     "useServerPrepStmts": "true",
-    "uuidAsString": "true",
     # The server ends a connection to whom it cannot send for so many seconds.
     "sessionVariables": f"{_VARIABLES},net_write_timeout=3600",
     "connectionAttributes": f"program_name:{APPLICATION}",
@@ -66,7 +65,8 @@ FROM information_schema.INNODB_TRX
 _RUNNING = """
 SELECT ID, COMMAND, UTC_TIMESTAMP(6) - INTERVAL TIME_MS * 1000 MICROSECOND
 FROM information_schema.PROCESSLIST
-WHERE ID <> CONNECTION_ID() AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump')
+WHERE ID <> CONNECTION_ID() AND TIME_MS > 0
+  AND COMMAND NOT IN ('Sleep', 'Daemon', 'Connect', 'Binlog Dump')
 """
 _COMMITTED_ELSEWHERE = """
 SHOW GLOBAL VARIABLES WHERE Value <> 'OFF' AND Variable_name IN ('read_only', 'wsrep_on')
@@ -87,10 +87,7 @@ _IS_OF_A_VALUE = re.compile(r"Identifier name '(.* is \d{4}-\d\d-\d\d(?: [\d:.]+
 
 
 class MariaDb(Dialect):
-    """MariaDB, from version 10.6 on.
-
-    No two of its connections can read as of one moment.
-    """
+    """MariaDB, of which no two connections can read as of one moment."""
 
     driver: ClassVar[str] = "org.mariadb.jdbc.Driver"
     quote: ClassVar[str] = "`"

@@ -141,18 +141,25 @@ def test_a_date_that_is_none_is_an_error_with_its_remedy(
     assert whole.bronze("bronze/orders", *names) == [("2017-01-10", *NOT_IN_SPARK.values())]
 
 
-def test_partitions_of_mariadb_hold_each_row_once(spark: SparkSession, maria: Database) -> None:
+def test_partitions_of_mariadb_hold_each_row_once(
+    spark: SparkSession, mariadb: MariaDB, maria: Database
+) -> None:
     maria.execute("CREATE TABLE numbers (n bigint, at date, exact decimal(50, 20))")
     maria.execute(
         "INSERT INTO numbers SELECT seq, '2017-01-01' + INTERVAL seq DAY, seq / 4 "
         "FROM seq_1_to_100 UNION SELECT NULL, NULL, NULL"
     )
-    for column in ("n", "at", "exact"):
-        source = Jdbc(maria.url, "numbers", partition_by=column, partitions=4)
-        with Frames.over(spark) as frames:
-            rows = source.fix().rows(frames)
-            assert rows.rdd.getNumPartitions() == 4
-            assert rows.count() == rows.select("n").distinct().count() == 101
+    with closing(mariadb.database("limited").connect("admin")) as admin:
+        admin.cursor().execute("SET GLOBAL sql_select_limit = 2")  # of no effect on a load
+        try:
+            for column in ("n", "at", "exact"):
+                source = Jdbc(maria.url, "numbers", partition_by=column, partitions=4)
+                with Frames.over(spark) as frames:
+                    rows = source.fix().rows(frames)
+                    assert rows.rdd.getNumPartitions() == 4
+                    assert rows.count() == rows.select("n").distinct().count() == 101
+        finally:
+            admin.cursor().execute("SET GLOBAL sql_select_limit = DEFAULT")
     fixed = Jdbc(maria.url, "numbers").read_by("at").fix()
     days = [date(2017, 1, day) for day in (5, 6, 7)]
     together = fixed.rows_by_day("at", days, days[-1])
