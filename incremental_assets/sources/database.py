@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ APPLICATION = "incremental_assets"
 """The name by which the servers list the connections."""
 ROWS = "incremental_rows"
 """What the queries call the table or query that is read."""
+SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:@/,]+)(?::([0-9]{1,5}))?")
+"""A host, and perhaps a port, in a URL."""
 
 
 class DbConnection(Protocol):

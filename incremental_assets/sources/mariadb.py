@@ -16,6 +16,7 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.sources.database import (
     APPLICATION,
     ROWS,
+    SERVER,
     Access,
     DbColumn,
     DbConnection,
@@ -35,7 +36,6 @@ _BITS, _GEOMETRY = 16, 255
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253}
 _PADDED = 254  # Spark fills a text of fixed length with blanks
 _DIGITS = 38
-_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:@/,]+)(?::([0-9]{1,5}))?")
 _TLS = ("disable", "trust", "verify-ca", "verify-full")
 # What a URL may have behind it: both drivers, of Python and of Java, take it alike.
 _PARAMETERS = ("sslMode", "serverSslCert", "connectTimeout")
@@ -53,20 +53,15 @@ _OF_JAVA = {
     "sessionInitStatement": _ISOLATION,
 }
 _DENIED = 1227
-# `trx_started` is in the zone of the server's system. An hour that comes twice a year is the first.
-_STARTED = "CONVERT_TZ(trx_started, 'SYSTEM', '+00:00')"
-_BEFORE = f"({_STARTED} - INTERVAL 1 HOUR)"
-_OPEN = f"""
-SELECT trx_mysql_thread_id, trx_is_read_only,
-       IF(CONVERT_TZ({_BEFORE}, '+00:00', 'SYSTEM') = trx_started, {_BEFORE}, {_STARTED})
-FROM information_schema.INNODB_TRX
-"""
 # A statement has the time of its own start, also while it waits to begin its transaction.
 _RUNNING = """
 SELECT ID, COMMAND, UTC_TIMESTAMP(6) - INTERVAL TIME_MS * 1000 MICROSECOND
 FROM information_schema.PROCESSLIST
 WHERE ID <> CONNECTION_ID() AND TIME_MS > 0
   AND COMMAND NOT IN ('Sleep', 'Daemon', 'Connect', 'Binlog Dump')
+"""
+_TRANSACTIONS = """
+SELECT trx_mysql_thread_id, trx_is_read_only, {started} FROM information_schema.INNODB_TRX
 """
 _COMMITTED_ELSEWHERE = """
 SHOW GLOBAL VARIABLES WHERE Value <> 'OFF' AND Variable_name IN ('read_only', 'wsrep_on')
@@ -308,7 +303,7 @@ def _open(connection: DbConnection) -> tuple[Sequence[Any], Sequence[Any]]:
         connection.cursor().execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
             running = ask(connection, _RUNNING)
-            found = ask(connection, _OPEN)
+            found = ask(connection, _TRANSACTIONS.format(started=_in_utc("trx_started")))
         except pymysql.OperationalError as error:
             if error.args[0] != _DENIED:
                 raise
@@ -324,11 +319,18 @@ def _open(connection: DbConnection) -> tuple[Sequence[Any], Sequence[Any]]:
     raise SourceError(f"the server does not show which transactions are open; {LAG}")
 
 
+def _in_utc(value: str) -> str:
+    """A time in the zone of the server's system; in the hour that comes twice a year, the first."""
+    once = f"CONVERT_TZ({value}, 'SYSTEM', '+00:00')"
+    before = f"({once} - INTERVAL 1 HOUR)"
+    return f"IF(CONVERT_TZ({before}, '+00:00', 'SYSTEM') = {value}, {before}, {once})"
+
+
 def _address(url: str) -> dict[str, Any]:
     """What PyMySQL takes, from a JDBC URL. Raises DefinitionError for one that it cannot be."""
     shown = url.partition("?")[0]
     parts = urlsplit(url.removeprefix("jdbc:"))
-    server, database = _SERVER.fullmatch(parts.netloc), unquote(parts.path.removeprefix("/"))
+    server, database = SERVER.fullmatch(parts.netloc), unquote(parts.path.removeprefix("/"))
     port = int((server and server[2]) or 3306)
     if server is None or not database or "/" in database or port > 65_535:
         raise DefinitionError(

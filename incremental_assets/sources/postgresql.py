@@ -13,6 +13,7 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.sources.database import (
     APPLICATION,
     ROWS,
+    SERVER,
     Access,
     DbColumn,
     DbConnection,
@@ -53,7 +54,6 @@ _PARAMETERS = {
     "targetServerType": "target_session_attrs",
 }
 _SERVERS = {"primary": "read-write", "secondary": "standby", "preferSecondary": "prefer-standby"}
-_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:@/,]+)(?::([0-9]{1,5}))?")
 # Roles and databases may set these otherwise, and texts and sums would be others.
 _SETTINGS = (
     "TimeZone = 'UTC'",
@@ -228,7 +228,7 @@ def _address(url: str) -> dict[str, Any]:
     """What libpq takes, from a JDBC URL. Raises DefinitionError for one that names no database."""
     parts = urlsplit(url.removeprefix("jdbc:"))
     database = unquote(parts.path.removeprefix("/"))
-    servers = [_SERVER.fullmatch(server) for server in parts.netloc.split(",")]
+    servers = [SERVER.fullmatch(server) for server in parts.netloc.split(",")]
     ports = [int((server and server[2]) or 5432) for server in servers]
     if not all(servers) or not database or max(ports) > 65_535:
         raise DefinitionError(

@@ -40,7 +40,7 @@ _SETTINGS: Final = {
     "default-time-zone": "+09:00",
     "character-set-server": "utf8mb4",
     # A test ends the server, not the machine, so nothing has to reach the disk.
-    "innodb-flush-log-at-trx-commit": "0",
+    "innodb-flush-log-at-trx-commit": "2",
     "innodb-flush-method": "nosync",
     "innodb-buffer-pool-size": "32M",
     "innodb-log-file-size": "8M",

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from incremental_assets.changes import Sequence, SnapshotDiff, Timestamp
+from incremental_assets.changes import Sequence, SnapshotDiff
 from incremental_assets.engine.stored_new_rows import new_rows
 from incremental_assets.errors import SourceError
-from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Decimal, Instant, Text
 from incremental_assets.sources.jdbc import Jdbc
-from incremental_assets.table import SameDay, Table
+from incremental_assets.sources.mariadb import _in_utc
+from incremental_assets.table import Table
 from incremental_assets.testing import Killed
-from incremental_assets.writes import Append, Merge
+from incremental_assets.writes import Append
 from incremental_assets_tests.databases.mariadb import Database, MariaDB
+from incremental_assets_tests.databases.test_timestamp import die, tables
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
 from incremental_assets_tests.thorough import thorough
@@ -39,34 +39,18 @@ def landed(source: Jdbc, changes: Any) -> Table:
     )
 
 
-def orders_of(lake: Lakes, maria: Database, **options: Any) -> Lake:
+def orders_of(lake: Lakes, maria: Database) -> Lake:
     """A table `orders`, and a lake over it."""
     maria.execute(
         "CREATE TABLE orders (order_id varchar(9) PRIMARY KEY, status text, amount decimal(10, 2), "
         "updated_at timestamp(6) NULL)"
     )
-    bronze = landed(Jdbc(maria.url, "orders", **options), Timestamp("updated_at"))
-    silver = Table(
-        name="silver/orders",
-        description="The latest state of each order.",
-        reads=(SameDay(bronze),),
-        key=("order_id",),
-        version_by=("updated_at",),
-        schema=Contract(
-            order_id=Text(required=True), status=Text(), amount=Decimal(), updated_at=Instant()
-        ),
-        write=Merge(),
-    )
-    return lake(bronze, silver)
+    return lake(*tables(Jdbc(maria.url, "orders")))
 
 
 def put(maria: Database, order: str, status: str, at: str) -> None:
     """Insert an order, or update it; `at` such as "05 10:00", a day and time of January."""
     maria.execute("REPLACE INTO orders VALUES (%s, %s, 12.5, %s)", order, status, f"2017-01-{at}")
-
-
-def die(*_: object, **__: object) -> None:
-    raise Killed
 
 
 def test_what_is_new_late_or_equal_by_a_timestamp_of_mariadb_is_loaded_once_onto_its_day(
@@ -158,6 +142,13 @@ def test_mariadb_tells_since_when_statements_and_transactions_are_open(
         insert.join()
         assert timedelta(0) < waits() < timedelta(minutes=1)
     assert waits() == timedelta(0)
+
+    for local, in_utc in (  # the first and the last hour of summer time in the server's system
+        ("2026-03-08 03:30:00", "2026-03-08 07:30:00"),
+        ("2026-11-01 01:30:00", "2026-11-01 05:30:00"),
+    ):
+        ((found,),) = maria.execute(f"SELECT {_in_utc(f'TIMESTAMP {local!r}')}")
+        assert str(found) == in_utc
 
     with closing(mariadb.database("elsewhere").connect("admin")) as admin:
         admin.cursor().execute("SET GLOBAL read_only = on")

@@ -13,10 +13,13 @@ import pytest
 
 from incremental_assets.spark.jars import Jar
 from incremental_assets_tests.databases import binaries
+from incremental_assets_tests.databases import mariadb as of_mariadb
 from incremental_assets_tests.databases.binaries import NoProgramsError, unpacked
 from incremental_assets_tests.databases.killed import ends_with_its_tests
+from incremental_assets_tests.databases.mariadb import MariaDB
 from incremental_assets_tests.databases.postgresql import Database, PostgreSQL
 from incremental_assets_tests.databases.server import _within_reach
+from incremental_assets_tests.thorough import thorough
 
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE query = $$SELECT 'busy'$$"
 
@@ -82,6 +85,22 @@ def test_a_server_ends_with_the_tests_that_were_killed(
     postgresql: PostgreSQL, tmp_path: Path
 ) -> None:
     ends_with_its_tests(PostgreSQL, tmp_path)
+
+
+@thorough("databases/test_servers.py: PostgreSQL is ended in the same way")
+def test_mariadb_ends_with_the_tests_that_were_killed(mariadb: MariaDB, tmp_path: Path) -> None:
+    ends_with_its_tests(MariaDB, tmp_path)
+
+
+def test_what_was_committed_to_mariadb_is_there_after_a_restart(
+    mariadb: MariaDB, maria: of_mariadb.Database
+) -> None:
+    maria.execute("CREATE TABLE cities (name text)")
+    maria.execute("INSERT INTO cities VALUES (%s)", "Zürich 雪")
+
+    mariadb.restart()
+
+    assert maria.execute("SELECT name, @@system_time_zone FROM cities") == [("Zürich 雪", "EST")]
 
 
 def test_a_machine_that_no_jar_is_for_is_named(tmp_path: Path) -> None:
