@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -66,7 +66,6 @@ SELECT trx_mysql_thread_id, trx_is_read_only, {started} FROM information_schema.
 _COMMITTED_ELSEWHERE = """
 SHOW GLOBAL VARIABLES WHERE Value <> 'OFF' AND Variable_name IN ('read_only', 'wsrep_on')
 """
-_BOOT = "SHOW GLOBAL STATUS LIKE 'Uptime'"
 # The server shows transactions as they were when they were last asked for, for a tenth of a second.
 _STALE, _TRIES = 0.12, 25
 _JSON = """
@@ -190,11 +189,10 @@ class MariaDb(Dialect):
             raise SourceError(
                 f"a replica does not know the transactions that are open at its primary; {LAG}"
             )
-        boot = clock - timedelta(seconds=int(ask(connection, _BOOT)[0][1]) + 2)
-        if any(not thread and utc(at) <= boot for thread, _, at in transactions):
+        if not all(thread for thread, *_ in transactions) and ask(connection, "XA RECOVER"):
             raise SourceError(
-                "a prepared transaction (XA RECOVER) is older than the start of the server, and "
-                f"nobody knows since when it is open; end it, or {LAG}"
+                "a prepared transaction (XA RECOVER) has outlived its connection or the server, "
+                f"and nobody knows since when it is open; end it, or {LAG}"
             )
         reports = {thread for thread, is_read_only, _ in transactions if is_read_only}
         begun = [at for thread, _, at in (*running, *transactions) if thread not in reports]

@@ -171,6 +171,29 @@ def test_mariadb_tells_since_when_statements_and_transactions_are_open(
     assert lagging.highest("at") is None  # the one row there is, is too new
 
 
+def test_nobody_knows_since_when_a_transaction_is_open_that_outlived_the_server(
+    mariadb: MariaDB, maria: Database
+) -> None:
+    maria.execute("CREATE TABLE moves (number bigint, at timestamp(6))")
+    source = Jdbc(maria.url, "moves").read_by("at")
+
+    def run(*statements: str) -> None:
+        with closing(maria.connect("admin")) as connection:
+            connection.autocommit(True)
+            for statement in statements:
+                connection.cursor().execute(statement)
+
+    insert = "INSERT INTO moves VALUES (1, now(6))"
+    run("XA START 'a'", insert, "XA END 'a'", "XA PREPARE 'a'")
+    mariadb.restart()
+    try:
+        with pytest.raises(SourceError, match=r"\(XA RECOVER\) has outlived .* end it, or name"):
+            source.fix()
+    finally:
+        run("XA ROLLBACK 'a'")
+    source.fix()
+
+
 def test_a_sequence_of_mariadb_reads_what_is_above_it_and_what_fills_its_gaps(
     lake: Lakes, maria: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
