@@ -67,6 +67,10 @@ class LakeError(IncrementalAssetsError):
     """The lake cannot be written or read, or a table in it has an unexpected shape."""
 
 
+class CatalogError(IncrementalAssetsError):
+    """A catalog refuses a table, or has another one under its name."""
+
+
 class LedgerError(IncrementalAssetsError):
     """The ledger cannot be read or written, or is of a newer version."""
 

@@ -30,6 +30,7 @@ from incremental_assets.plan.batches import in_batches
 from incremental_assets.plan.retract import plan_retraction
 from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
+from incremental_assets.registration import Registration
 from incremental_assets.repeatedly import repeatedly
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -70,7 +71,8 @@ class Lakehouse:
     """Loads tables of a lake, for any days, with or without Dagster.
 
     `spark` is called for a session only when there is something to read; `now` is read once per
-    load; `log` takes one line of progress at a time.
+    load; `log` takes one line of progress at a time. Where the settings name a catalog, a table is
+    registered there after its load; the load stands, whatever becomes of that.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Lakehouse:
         self._spark = spark
         self.now = now
         self.log = log
+        self._registration = Registration(settings, spark, log)
 
     @property
     def spark(self) -> Callable[[], SparkSession]:
@@ -146,9 +149,9 @@ class Lakehouse:
     def in_lake(self, lake: str, now: datetime) -> Lakehouse:
         """The same tables and sources in another lake, where it is always `now`.
 
-        Rows stay in quarantine there for ever.
+        Rows stay in quarantine there for ever, and no catalog gets its tables.
         """
-        settings = self.settings.replace(lake=lake, quarantine_days=0)
+        settings = self.settings.replace(lake=lake, quarantine_days=0, catalog="")
         return Lakehouse(settings, self.tables, self._spark, lambda: now, self.log)
 
     def load_as(
@@ -202,6 +205,8 @@ class Lakehouse:
                 if done < len(wanted) and (worked or now - logged_at > _SILENT_SECONDS):
                     self.log(_progress(table, done, len(wanted), now - started))
                     logged_at = now
+            if any(result.state != "idle" for result in results.values()):
+                self._registration.after_load(table)
         versions = [e.target_version for r in results.values() for e in r.entries]
         last = max((v for v in versions if v is not None), default=None)
         return TableLoadResult(table.name, results, time.monotonic() - started, last)

@@ -33,6 +33,7 @@ from incremental_assets.locations import expanded, local_path, location, table_l
 
 PREFIX = "INCREMENTAL_ASSETS_"
 OWN_TABLES = "incremental_assets.retail"
+LAYER = "{layer}"  # in the name of a schema: that of the table's layer
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 # What Kubernetes sets in every pod for a service whose name is, or begins, `incremental-assets`.
 _OF_A_SERVICE = re.compile(r"([A-Z0-9_]+_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
@@ -112,7 +113,8 @@ class Settings(BaseSettings):
     Rows stay in quarantine for `quarantine_days`; 0: for ever. Files that no table refers to any
     more stay on disk for `vacuum_days`: whoever began to read or to write less than a day ago may
     still need them. A sensor ticks every `sensor_seconds`. Over a Connect server `tables_at_once`
-    tables load at once; 0: as many as there are cores.
+    tables load at once; 0: as many as there are cores. Loads register their tables in `catalog`,
+    "" for none, in the schema that `catalog_schema` names.
 
     Bronze and gold are fresh if they were published within `fresh_hours`; 0: no check. `webhook` is
     where alerts are posted, "" for nowhere. An alert is due for a day that is stale for
@@ -186,6 +188,17 @@ class Settings(BaseSettings):
     vacuum_days: Whole = _whole(7, "days", 1, 3650)
     sensor_seconds: Whole = _whole(30, "seconds", 1, 86_400)
     tables_at_once: Whole = _whole(0, "tables", 0, 1000)
+    catalog: str = Field(
+        "",
+        pattern=r"^([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)?$",
+        description="the name of a catalog of Spark's, such as spark_catalog",
+    )
+    catalog_schema: str = Field(
+        LAYER,
+        pattern=r"^([A-Za-z0-9_-]|\{layer\})+$",
+        description="the name of a schema, in which {layer} stands for the table's layer, such as "
+        "retail_{layer}",
+    )
 
     def __init__(self, **values: Any) -> None:
         """Raises SettingsError for a setting that is not there, or a value that it cannot have."""

@@ -7,30 +7,12 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 from deltalake import Field
 
-from incremental_assets.delta.delta_table import columns_of
-from incremental_assets.lineage import Origin, lineage_of
+from incremental_assets.descriptions import Origins, column_description
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table
 
-# Columns that the load itself adds.
-_OWN = {
-    "_batch": "The batch that last wrote the row.",
-    "_landing_day": "The UTC day on which the row landed.",
-    "_day": "The day whose silver partition judges the row: its business day, if that is in time.",
-    "_file": "The landed file, below the landing root.",
-    "payload": "The row as it landed: any JSON, or an object of its columns.",
-    "_raw": "The line as it landed, if it could not be read; bytes in base64.",
-    "_hash": "A hash of the row's own fields, which decides between otherwise equal versions.",
-    "dt": "The UTC day of the partition.",
-    "valid_from": "When this version became valid.",
-    "valid_to": "When this version ended, exclusive; null: it is current.",
-    "is_current": "Whether this version is current.",
-}
 _NULLABLE = dg.TableColumnConstraints()
-
-
-Origins = Mapping[str, Sequence[Origin]]
 
 
 def declared_columns(table: Table) -> dg.TableSchema | None:
@@ -44,11 +26,6 @@ def found_columns(table: Table, fields: Sequence[Field], origins: Origins) -> dg
     """The columns of the Delta table."""
     types = {f.name: str(getattr(f.type, "type", f.type)) for f in fields}
     return _schema(table, types, {} if table.is_typed else origins)
-
-
-def origins_of(table: Table, columns: Sequence[str], lake: str) -> Origins:
-    """The columns of the upstreams, as they are now, that each column is made of; not of bronze."""
-    return lineage_of(table, columns, lambda upstream: columns_of(f"{lake}/{upstream.name}"))
 
 
 def column_lineage(origins: Origins, naming: Naming) -> dg.TableColumnLineage:
@@ -68,20 +45,12 @@ def _schema(table: Table, types: Mapping[str, str], origins: Origins) -> dg.Tabl
         dg.TableColumn(
             name,
             kind,
-            description=_description(table, name, origins.get(name, ())),
+            description=column_description(table, name, origins.get(name, ())) or None,
             constraints=_constraints(table, name),
         )
         for name, kind in types.items()
     ]
     return dg.TableSchema(columns, constraints=_table_constraints(table))
-
-
-def _description(table: Table, name: str, origins: Sequence[Origin]) -> str | None:
-    """The description, and the origins: the open-source UI draws no lineage of columns."""
-    declared = table.schema.columns.get(name) if table.schema is not None else None
-    described = declared.description if declared is not None else _OWN.get(name, "")
-    made_of = ", ".join(f"{o.table}.{o.column}" for o in origins)
-    return " ".join(filter(None, (described, made_of and f"From {made_of}."))) or None
 
 
 def _constraints(table: Table, name: str) -> dg.TableColumnConstraints:

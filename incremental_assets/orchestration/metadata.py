@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from incremental_assets.delta.contents import Contents, TableContents, contents_of
 from incremental_assets.delta.delta_table import open_table
+from incremental_assets.descriptions import origins_of
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.lazy_mapping import LazyMapping
@@ -21,7 +22,6 @@ from incremental_assets.orchestration.columns import (
     column_lineage,
     declared_columns,
     found_columns,
-    origins_of,
 )
 from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.quality.judge import RuleResult
