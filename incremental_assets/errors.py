@@ -68,7 +68,11 @@ class LakeError(IncrementalAssetsError):
 
 
 class CatalogError(IncrementalAssetsError):
-    """A catalog refuses a table, or has another one under its name."""
+    """A catalog cannot be used to register a table."""
+
+
+class EntryError(CatalogError):
+    """A catalog has something else under the name of a table."""
 
 
 class LedgerError(IncrementalAssetsError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import polars as pl
@@ -20,7 +20,7 @@ from incremental_assets.settings import Settings
 if TYPE_CHECKING:
     from incremental_assets.registration import Planned, Registered
 
-_NAMES = {"table": pl.String, "name": pl.String}
+_NAMES: dict[str, Any] = {"table": pl.String, "name": pl.String}
 _REGISTERED = {**_NAMES, "state": pl.String, "comments": pl.Int64}
 _PLANNED = {**_NAMES, "sql": pl.List(pl.String), "comments": pl.Int64}
 
@@ -59,8 +59,6 @@ def register(names: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
             done.append(registration.register(table))
         except IncrementalAssetsError as error:
             failed.append(str(error))
-            if registration.is_down:  # it would refuse the others, too
-                break
     rows = pl.DataFrame(map(asdict, done), schema=_REGISTERED)
     show(rows, "Registered", as_json=as_json)
     for line in failed:

@@ -8,11 +8,10 @@ CREATE TABLE without columns takes the table as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -20,18 +19,20 @@ from pyspark.sql import SparkSession
 from incremental_assets.delta.comments import Comments, missing_comments, write_comments
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.descriptions import column_descriptions
-from incremental_assets.errors import CatalogError, IncrementalAssetsError, SettingsError
+from incremental_assets.errors import (
+    CatalogError,
+    EntryError,
+    IncrementalAssetsError,
+    SettingsError,
+)
 from incremental_assets.ledger.lock import brief_lock
-from incremental_assets.locations import local_path
-from incremental_assets.registration.statements import CatalogName, catalog_name, statements
-from incremental_assets.settings import LAYER, PREFIX, Settings
+from incremental_assets.registration.entries import enter, require_lasting, what_is_missing
+from incremental_assets.registration.statements import catalog_name, statements
+from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session
 from incremental_assets.table import Table
 
-_SESSION_CATALOG = "spark_catalog"
-_OF_DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-_DETAILS = "# Detailed Table Information"
 State = Literal["created", "was there", "not loaded yet"]
 
 
@@ -59,15 +60,14 @@ class Planned:
 class Registration:
     """Registers tables, each of them once as long as its columns and comments stay what they are.
 
-    `spark` is asked for a session only where the catalog has to be looked at. `is_down` tells that
-    the catalog, or Spark, failed altogether.
+    `spark` is asked for a session only where the catalog has to be looked at.
     """
 
     settings: Settings
     spark: Callable[[], SparkSession]
     log: Callable[[str], None] = lambda _: None
     _known: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    is_down: bool = False
+    _is_down: bool = field(default=False, repr=False)
 
     def register(self, table: Table, *, is_locked: bool = False) -> Registered:
         """Write the comments that the table lacks, and register it if the catalog lacks it.
@@ -86,31 +86,35 @@ class Registration:
         comments = self._comment(table, found, columns, is_locked=is_locked)
         if self._known.get(table.name) == columns:
             return Registered(table.name, str(name), "was there", comments)
+        self._is_down, missing = True, ""  # until it has answered
         try:
             with own_session(self.spark(), "tiny") as session:
-                self._require_lasting(session)
-                created = self._entered(session, table, name, path)
+                require_lasting(session, self.settings.catalog)
+                missing = what_is_missing(session, self.settings.catalog)
+                created = enter(session, self.settings, table)
+        except EntryError:
+            self._is_down = False
+            raise
         except SPARK_ERRORS as error:
-            self.is_down = True
             raise CatalogError(
-                f"{table.name} cannot be registered as {name}: {what_failed(error)}. No row of it "
-                f"is concerned. Check the catalog, and {PREFIX}CATALOG and {PREFIX}CATALOG_SCHEMA; "
-                f"then `incremental-assets register {table.name}`."
+                f"{table.name} cannot be registered as {name}: {what_failed(error)}.{missing} No "
+                f"row of it is concerned. Check the catalog, {PREFIX}CATALOG and "
+                f"{PREFIX}CATALOG_SCHEMA; then run `incremental-assets register {table.name}`."
             ) from error
-        self._known[table.name] = columns
+        self._is_down, self._known[table.name] = False, columns
         return Registered(table.name, str(name), "created" if created else "was there", comments)
 
     def after_load(self, table: Table) -> None:
         """Register a table that was just loaded, under its lock; log what fails.
 
-        The load is done and stays so. After a catalog failed, it is not asked again for others.
+        The load is done and stays so. A catalog that failed is not asked again for other tables.
         """
-        if not self.settings.catalog or self.is_down:
+        if not self.settings.catalog or self._is_down:
             return
         try:
             done = self.register(table, is_locked=True)
         except IncrementalAssetsError as error:
-            others = " Nor are the tables that this run loads after it." if self.is_down else ""
+            others = " Nor are the tables that this run loads after it." if self._is_down else ""
             self.log(f"{table.name}: it is loaded, and not registered. {error}{others}")
         else:
             if done.state == "created":
@@ -127,35 +131,6 @@ class Registration:
         # Without the lock a commit may make a load decide again; it would be right all the same.
         with nullcontext() if is_locked else brief_lock(lake, table.name, "a registration"):
             return write_comments(f"{lake}/{table.name}", wanted)
-
-    def _require_lasting(self, session: SparkSession) -> None:
-        """Raise CatalogError for a catalog in the memory of this process, which ends with it."""
-        if self.settings.catalog != _SESSION_CATALOG or hasattr(session, "cloneSession"):
-            return
-        own = session.conf.get(f"spark.sql.catalog.{_SESSION_CATALOG}", _OF_DELTA)
-        kept_in = session.conf.get("spark.sql.catalogImplementation", "in-memory")
-        if own == _OF_DELTA and kept_in == "in-memory":
-            raise CatalogError(
-                f"{PREFIX}CATALOG is {_SESSION_CATALOG}, which this Spark keeps in its memory, and "
-                "it ends with this process: nothing was registered. Have Spark use a metastore "
-                "(spark.sql.catalogImplementation=hive and hive.metastore.uris, in the folder of "
-                "SPARK_CONF_DIR), a Connect server (SPARK_REMOTE), or name another catalog."
-            )
-
-    def _entered(self, session: SparkSession, table: Table, name: CatalogName, path: str) -> bool:
-        """Whether the table was not in the catalog and is now.
-
-        Raises CatalogError where it has something else under that name.
-        """
-        is_new = not session.catalog.tableExists(name.sql)
-        if is_new:
-            schema, entry = statements(self.settings, table)
-            # Who may create tables in a schema need not be allowed to create one.
-            if not session.catalog.databaseExists(name.schema_sql):
-                session.sql(schema).collect()
-            session.sql(entry).collect()  # if another run was faster, it does nothing
-        _require_same(details(session, name), table, name, path)
-        return is_new
 
 
 def planned(settings: Settings, table: Table) -> Planned:
@@ -181,49 +156,3 @@ def require_catalog(settings: Settings) -> None:
 def wanted_comments(settings: Settings, table: Table, columns: tuple[str, ...]) -> Comments:
     """What the definition of a table says of it and of its columns."""
     return Comments(table.description, column_descriptions(table, columns, settings.lake))
-
-
-def details(session: SparkSession, name: CatalogName) -> Mapping[str, str]:
-    """What the catalog says of a table: Type, Location, Provider and so on."""
-    rows = session.sql(f"DESCRIBE TABLE EXTENDED {name.sql}").collect()
-    words = [(str(row[0]), str(row[1])) for row in rows]
-    first = next((at for at, (word, _) in enumerate(words) if word == _DETAILS), len(words))
-    return dict(words[first + 1 :])
-
-
-def _require_same(found: Mapping[str, str], table: Table, name: CatalogName, path: str) -> None:
-    """Raise CatalogError where an entry of the catalog is not this table."""
-    kind, at = found.get("Type", ""), found.get("Location", "")
-    provider = found.get("Provider", "")
-    if provider.lower() != "delta" or not at:
-        what = " ".join(filter(None, (provider, kind.lower() or "table", at and f"at {at}")))
-        raise CatalogError(
-            f"{name} is {what}, and not the Delta table {path}: {table.name} was not registered. "
-            f"Rename what is there, or set {PREFIX}CATALOG_SCHEMA to another schema, such as "
-            f"retail_{LAYER}."
-        )
-    if _place(at) != _place(path):
-        moved = (
-            f" If the lake was moved, remove the old entry (DROP TABLE {name.sql}, which leaves an "
-            "external table's files where they are) and register again."
-        )
-        raise CatalogError(
-            f"{name} is {kind.lower() or 'a table'} at {at}, and {table.name} is at {path}: it was "
-            f"not registered.{moved if kind.upper() == 'EXTERNAL' else ''} If that is another "
-            f"lake's, set {PREFIX}CATALOG_SCHEMA to a schema of its own, such as retail_{LAYER}."
-        )
-    if kind.upper() == "MANAGED":
-        raise CatalogError(
-            f"{name} is a managed table at {at}: whoever drops it deletes the files of "
-            f"{table.name}. Have its entry replaced by that of an external table, by someone who "
-            "knows the catalog; do not drop it."
-        )
-
-
-def _place(location: str) -> str:
-    """A location in one spelling: without the scheme of a disk, and one scheme for S3."""
-    local = local_path(location)
-    plain = str(local) if local is not None else location
-    if plain.startswith("s3a://"):
-        plain = "s3://" + plain.removeprefix("s3a://")
-    return unquote(plain).rstrip("/")

@@ -63,6 +63,7 @@ def test_every_file_has_its_commands_found_and_no_other_is_there() -> None:
         "maintain",
         "plan",
         "quarantine",
+        "register",
         "restate",
         "retract",
         "run",
