@@ -85,6 +85,7 @@ def load_and_archive(settings: Settings, archive: Path) -> None:
             start_date=DAY,
             end_date=None,
             tables=OWN_TABLES,
+            catalog="",
         )
         _land(Path(own.landing), "first", 30)
         session = start_session(own, archive_option(archive))

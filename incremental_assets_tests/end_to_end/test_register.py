@@ -99,6 +99,7 @@ def metastore(tmp_path: Path, settings: Settings) -> Iterator[Path]:
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/db;create=true",
         "datanucleus.schema.autoCreateAll": "true",
         "hive.metastore.schema.verification": "false",
+        "hive.async.log.enabled": "false",  # it needs a jar that Spark does not have
         "hive.metastore.warehouse.dir": f"{folder}/warehouse",
     }
     properties = "".join(

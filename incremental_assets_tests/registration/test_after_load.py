@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta.writable import fields_of
-from incremental_assets.errors import CatalogError, SettingsError
+from incremental_assets.errors import CatalogError, SettingsError, SparkUnavailableError
 from incremental_assets.registration import Registration, planned
 from incremental_assets.settings import Settings
+from incremental_assets.warm_up import load_and_archive
 from incremental_assets_tests.scenarios.world import OF_SALES, TABLES, World, sale, sales
 
 
@@ -47,10 +49,22 @@ def test_loads_write_comments_and_publish_the_same_though_nothing_can_be_registe
     assert qty == {"comment": "Pieces."}
 
 
-def test_a_scratch_lake_is_registered_nowhere(spark: SparkSession, named: Settings) -> None:
-    scratch = World(spark, named).lakehouse.in_lake(f"{named.lake}/_scratch", datetime.now(UTC))
+def test_a_lake_that_is_thrown_away_is_registered_nowhere(
+    spark: SparkSession, named: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[Settings] = []
 
-    assert scratch.settings.catalog == ""
+    def start(settings: Settings, _: object) -> SparkSession:
+        started.append(settings)
+        raise SparkUnavailableError
+
+    monkeypatch.setattr("incremental_assets.warm_up.start_session", start)
+
+    scratch = World(spark, named).lakehouse.in_lake(f"{named.lake}/_scratch", datetime.now(UTC))
+    with pytest.raises(SparkUnavailableError):
+        load_and_archive(named, tmp_path / "archive")
+
+    assert [scratch.settings.catalog, started[0].catalog] == ["", ""]
 
 
 def test_nothing_is_asked_of_the_catalog_for_a_table_that_is_not_loaded_yet(
