@@ -205,7 +205,7 @@ class Lakehouse:
                 if done < len(wanted) and (worked or now - logged_at > _SILENT_SECONDS):
                     self.log(_progress(table, done, len(wanted), now - started))
                     logged_at = now
-            if any(result.state != "idle" for result in results.values()):
+            if any(result.entries for result in results.values()):
                 self._registration.after_load(table)
         versions = [e.target_version for r in results.values() for e in r.entries]
         last = max((v for v in versions if v is not None), default=None)
