@@ -28,11 +28,7 @@ CATALOG = {
     "INCREMENTAL_ASSETS_CATALOG": "spark_catalog",
     "INCREMENTAL_ASSETS_CATALOG_SCHEMA": "till_{layer}",
 }
-NAMES = {
-    "bronze/events": "spark_catalog.till_bronze.events",
-    "silver/sales": "spark_catalog.till_silver.sales",
-    "gold/latest_user_events": "spark_catalog.till_gold.latest_user_events",
-}
+EVENTS = "spark_catalog.till_bronze.events"
 # What others do: their own Spark, which knows Delta and the metastore, and no path.
 READS = """
 import json, sys
@@ -60,34 +56,39 @@ def test_a_run_registers_its_tables_in_the_catalog_of_a_server(
     till.env |= CATALOG
     world = till.world(spark, *OF_THE_TILL)
     world.land("events", "2017-01-04", "a.jsonl", [sale("a", "2017-01-04")])
-    nothing = till.ask("register", "--dry-run", "silver/sales", INCREMENTAL_ASSETS_CATALOG="")
 
     till.over(server)
-    run, register = till.commands(["run", "--no-dagster"], ["register", "--json"])
+    run, register = till.commands(
+        ["run", "--no-dagster", "bronze/events"], ["register", "--json", "bronze/events"]
+    )
 
     try:
-        assert "There is no lake" in nothing.stderr
         assert run.returncode == 0, run.stderr
-        for table, name in NAMES.items():
-            assert f"{table}: registered as {name}\n" in run.stderr
-            assert spark.table(name).count() == 1
+        assert f"bronze/events: registered as {EVENTS}\n" in run.stderr
         assert json.loads(register.stdout) == [
-            {"table": table, "name": NAMES[table], "state": "was there", "comments": 0}
-            for table in OF_THE_TILL
+            {"table": "bronze/events", "name": EVENTS, "state": "was there", "comments": 0}
         ]
-        planned = till.ask("register", "--dry-run")
-        assert planned.stdout.count("CREATE SCHEMA IF NOT EXISTS `spark_catalog`.`till_") == 3
-        assert "comment" not in planned.stdout.replace("COMMENT", "")
-        rows = json.loads(till.ask("register", "--dry-run", "--json", "silver/sales").stdout)
-        assert [(row["name"], len(row["sql"])) for row in rows] == [(NAMES["silver/sales"], 2)]
-        unset = till.ask("register", INCREMENTAL_ASSETS_CATALOG="")
-        assert unset.returncode == 2
-        assert unset.stderr.startswith("Error: INCREMENTAL_ASSETS_CATALOG is not set: name the")
-        rows_there = spark.table(NAMES["silver/sales"])
-        assert rows_there.schema["qty"].metadata["comment"] == "Pieces."
+        found = spark.table(EVENTS)
+        assert found.count() == 1
+        batch = "The batch that last wrote the row."
+        assert found.schema["_batch"].metadata["comment"] == batch
     finally:
-        for layer in ("bronze", "silver", "gold"):
-            spark.sql(f"DROP SCHEMA IF EXISTS till_{layer} CASCADE").collect()
+        spark.sql("DROP SCHEMA IF EXISTS till_bronze CASCADE").collect()
+
+    planned = till.ask("register", "--dry-run")
+    as_json = till.ask("register", "--dry-run", "--json", "bronze/events")
+    unset = till.ask("register", INCREMENTAL_ASSETS_CATALOG="")
+    assert planned.stdout.splitlines()[0] == (
+        "CREATE SCHEMA IF NOT EXISTS `spark_catalog`.`till_bronze`;"
+    )
+    assert planned.stdout.splitlines()[2:] == [
+        "-- silver/sales is not loaded yet.",
+        "-- gold/latest_user_events is not loaded yet.",
+    ]
+    rows = json.loads(as_json.stdout)
+    assert [(row["name"], len(row["sql"]), row["comments"]) for row in rows] == [(EVENTS, 2, 0)]
+    assert unset.returncode == 2
+    assert unset.stderr.startswith("Error: INCREMENTAL_ASSETS_CATALOG is not set: name the")
 
 
 @pytest.fixture
