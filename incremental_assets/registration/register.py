@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta.comments import Comments, missing_comments, write_comments
@@ -78,12 +77,10 @@ class Registration:
         """
         require_catalog(self.settings)
         name = catalog_name(self.settings, table)
-        path = f"{self.settings.lake}/{table.name}"
-        found = open_table(path)
+        found = self._commented(table, is_locked=is_locked)
         if found is None:  # Spark would create it
             return Registered(table.name, str(name), "not loaded yet")
-        columns = tuple(f.name for f in found.schema().fields)
-        comments = self._comment(table, found, columns, is_locked=is_locked)
+        columns, comments = found
         if self._known.get(table.name) == columns:
             return Registered(table.name, str(name), "was there", comments)
         self._is_down, missing = True, ""  # until it has answered
@@ -107,11 +104,15 @@ class Registration:
     def after_load(self, table: Table) -> None:
         """Register a table that was just loaded, under its lock; log what fails.
 
-        The load is done and stays so. A catalog that failed is not asked again for other tables.
+        The load is done and stays so. A catalog that failed is not asked again for other tables;
+        their comments need none.
         """
-        if not self.settings.catalog or self._is_down:
+        if not self.settings.catalog:
             return
         try:
+            if self._is_down:
+                self._commented(table, is_locked=True)
+                return
             done = self.register(table, is_locked=True)
         except IncrementalAssetsError as error:
             others = " Nor are the tables that this run loads after it." if self._is_down else ""
@@ -120,17 +121,22 @@ class Registration:
             if done.state == "created":
                 self.log(f"{table.name}: registered as {done.name}")
 
-    def _comment(
-        self, table: Table, found: DeltaTable, columns: tuple[str, ...], *, is_locked: bool
-    ) -> int:
-        """Write the comments that the table lacks; how many those were."""
+    def _commented(self, table: Table, *, is_locked: bool) -> tuple[tuple[str, ...], int] | None:
+        """Write the comments that a table lacks; its columns, and how many comments those were.
+
+        None where there is no table yet.
+        """
+        lake = self.settings.lake
+        found = open_table(f"{lake}/{table.name}")
+        if found is None:
+            return None
+        columns = tuple(f.name for f in found.schema().fields)
         wanted = wanted_comments(self.settings, table, columns)
         if not missing_comments(found, wanted):
-            return 0
-        lake = self.settings.lake
+            return columns, 0
         # Without the lock a commit may make a load decide again; it would be right all the same.
         with nullcontext() if is_locked else brief_lock(lake, table.name, "a registration"):
-            return write_comments(f"{lake}/{table.name}", wanted)
+            return columns, write_comments(f"{lake}/{table.name}", wanted)
 
 
 def planned(settings: Settings, table: Table) -> Planned:

@@ -1,4 +1,4 @@
-"""Tables in a catalog, by the real command lines: over a Connect server, and a Hive metastore."""
+"""Tables in a Hive metastore, by the real command lines, and what others find there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ CATALOG = {
     "INCREMENTAL_ASSETS_CATALOG": "spark_catalog",
     "INCREMENTAL_ASSETS_CATALOG_SCHEMA": "till_{layer}",
 }
-EVENTS = "spark_catalog.till_bronze.events"
 # What others do: their own Spark, which knows Delta and the metastore, and no path.
 READS = """
 import json, sys
@@ -48,47 +47,6 @@ print(json.dumps({
 if "--drop" in sys.argv:
     spark.sql("DROP TABLE spark_catalog.till_silver.sales")
 """
-
-
-def test_a_run_registers_its_tables_in_the_catalog_of_a_server(
-    till: Shop, spark: SparkSession, server: str
-) -> None:
-    till.env |= CATALOG
-    world = till.world(spark, *OF_THE_TILL)
-    world.land("events", "2017-01-04", "a.jsonl", [sale("a", "2017-01-04")])
-
-    till.over(server)
-    run, register = till.commands(
-        ["run", "--no-dagster", "bronze/events"], ["register", "--json", "bronze/events"]
-    )
-
-    try:
-        assert run.returncode == 0, run.stderr
-        assert f"bronze/events: registered as {EVENTS}\n" in run.stderr
-        assert json.loads(register.stdout) == [
-            {"table": "bronze/events", "name": EVENTS, "state": "was there", "comments": 0}
-        ]
-        found = spark.table(EVENTS)
-        assert found.count() == 1
-        batch = "The batch that last wrote the row."
-        assert found.schema["_batch"].metadata["comment"] == batch
-    finally:
-        spark.sql("DROP SCHEMA IF EXISTS till_bronze CASCADE").collect()
-
-    planned = till.ask("register", "--dry-run")
-    as_json = till.ask("register", "--dry-run", "--json", "bronze/events")
-    unset = till.ask("register", INCREMENTAL_ASSETS_CATALOG="")
-    assert planned.stdout.splitlines()[0] == (
-        "CREATE SCHEMA IF NOT EXISTS `spark_catalog`.`till_bronze`;"
-    )
-    assert planned.stdout.splitlines()[2:] == [
-        "-- silver/sales is not loaded yet.",
-        "-- gold/latest_user_events is not loaded yet.",
-    ]
-    rows = json.loads(as_json.stdout)
-    assert [(row["name"], len(row["sql"]), row["comments"]) for row in rows] == [(EVENTS, 2, 0)]
-    assert unset.returncode == 2
-    assert unset.stderr.startswith("Error: INCREMENTAL_ASSETS_CATALOG is not set: name the")
 
 
 @pytest.fixture
@@ -146,8 +104,8 @@ def read(shop: Shop, metastore: Path, *words: str) -> dict[str, object]:
 
 
 @thorough(
-    "registration/test_entries.py, registration/test_after_load.py, end_to_end/test_register.py: "
-    "the same in a catalog in memory"
+    "registration/test_entries.py, registration/test_after_load.py, cli/test_register.py: the same "
+    "in a catalog in memory"
 )
 def test_others_find_the_tables_in_a_hive_metastore_as_they_grow(
     till: Shop, spark: SparkSession, metastore: Path
