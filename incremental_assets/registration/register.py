@@ -8,6 +8,7 @@ CREATE TABLE without columns takes the table as it is.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -114,7 +115,9 @@ class Registration:
                 self._commented(table, is_locked=True)
                 return
             done = self.register(table, is_locked=True)
-        except IncrementalAssetsError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the table is loaded
+            if not isinstance(error, IncrementalAssetsError):
+                self.log(f"{table.name}: {traceback.format_exc()}")
             others = " Nor are the tables that this run loads after it." if self._is_down else ""
             self.log(f"{table.name}: it is loaded, and not registered. {error}{others}")
         else:
