@@ -21,12 +21,9 @@ from incremental_assets_tests.end_to_end.shop import BIN, Shop
 
 QUICK = {
     "poll_interval_seconds: 30": "poll_interval_seconds: 3",
-    "start_timeout_seconds: 180": "start_timeout_seconds: 45",
+    "start_timeout_seconds: 3600": "start_timeout_seconds: 45",
+    "retry_delay: 30": "retry_delay: 3\n  dequeue_interval_seconds: 1",
 }
-QUICKER = """
-run_queue:
-  dequeue_interval_seconds: 1
-"""
 LAUNCH_BACKFILL = """
 mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
   __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }
@@ -145,7 +142,7 @@ class Dev:
         for usual, quick in QUICK.items():
             assert usual in text
             text = text.replace(usual, quick)
-        config.write_text(text + QUICKER)
+        config.write_text(text)
         shop.env |= {"INCREMENTAL_ASSETS_SENSOR_SECONDS": "2", "PYTHONPATH": str(PROJECT_ROOT)}
         self._shop = shop
         self._words = words

@@ -43,7 +43,7 @@ CODE_SERVER = ("dagster", "code-server", "start")
 # The daemon looks every few seconds for what it looks for; only how often it looks is changed.
 _QUICK: Mapping[str, Any] = {
     "run_monitoring": {"poll_interval_seconds": 2, "start_timeout_seconds": 60},
-    "run_queue": {"dequeue_interval_seconds": 1},
+    "run_queue": {"dequeue_interval_seconds": 1, "user_code_failure_retry_delay": 3},
     "run_launcher": {"config": {"heartbeat_timeout_seconds": 5}},
 }
 _SECONDS_TO_START = 120

@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
+import yaml
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.orchestration.instance import CONFIG, open_instance
 from incremental_assets.settings import Settings
+from incremental_assets_tests.end_to_end.production import settings_of_page
 
+PLANNED_EVENT = 0.031
+"""Seconds that the longest of docs/speed.md takes."""
 FORMER = """# Settings of the Dagster instance.
 instance_class:
   # Its history is Dagster's own, in SQLite, with connections that are kept open: a run of a month says
@@ -33,6 +38,23 @@ def test_a_new_home_gets_the_projects_settings(settings: Settings, home: Path) -
     open_instance(settings.replace(dagster_home=home))
 
     assert (home / "dagster.yaml").read_text() == CONFIG.read_text()
+
+
+@pytest.mark.parametrize("of", ["one machine", "several"])
+def test_runs_wait_for_a_code_server_that_restarts_and_for_the_plan_of_a_long_backfill(
+    tmp_path: Path, of: str
+) -> None:
+    page = {name: value for name, value in settings_of_page().items() if name != "storage"}
+    text = CONFIG.read_text() if of == "one machine" else yaml.safe_dump(page)
+    (tmp_path / "dagster.yaml").write_text(text)
+
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        queue = instance.get_concurrency_config().run_queue_config
+        assert queue is not None
+        assert queue.max_concurrent_runs == 4
+        assert queue.max_user_code_failure_retries * queue.user_code_failure_retry_delay == 300
+        days = 30 * 10 * 365  # of 30 tables over ten years: no run fails while these are planned
+        assert instance.run_monitoring_start_timeout_seconds > days * PLANNED_EVENT
 
 
 @pytest.mark.parametrize(
