@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import dagster as dg
@@ -89,16 +89,18 @@ class _Recorded(dg.Executor):
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
         instance, run_id = plan_context.instance, plan_context.run_id
-        record_process(instance, run_id, identity())
+        every = _seconds_between_heartbeats(instance)
+        record_process(instance, run_id, identity(), every)
         show_days_of(instance, run_id)
-        with _heartbeats(instance, run_id):
+        with heartbeats(instance, run_id, every) if every else nullcontext():
             yield from self._dagsters.execute(plan_context, execution_plan)
 
 
-def _heartbeats(instance: dg.DagsterInstance, run_id: str) -> AbstractContextManager[None]:
-    """The heartbeats of a run, where the launcher of its instance has a use for them."""
-    seconds = getattr(instance.run_launcher, "heartbeat_seconds", None)
-    return heartbeats(instance, run_id, seconds) if seconds else nullcontext()
+def _seconds_between_heartbeats(instance: dg.DagsterInstance) -> float | None:
+    """How often a run records a heartbeat; None where its launcher has no use for them."""
+    with suppress(Exception):  # its package may be in the image of the daemon alone
+        return getattr(instance.run_launcher, "heartbeat_seconds", None)
+    return None
 
 
 class _InProcess(_Recorded):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import dagster as dg
@@ -19,6 +19,7 @@ from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.orchestration.process import (
+    Heartbeat,
     is_alive,
     recorded_heartbeat,
     recorded_process,
@@ -29,7 +30,7 @@ _BEATS = 5
 """How many heartbeats a run records in the time after which it counts as dead without one."""
 _ELSEWHERE = "it is on another machine or in another container, and cannot be seen from here"
 _NO_PROCESS = "it has not recorded its process"
-_CHECKS = 6  # without a change; after an outage of the storage the first ones find an old number
+_FORGOTTEN = 3600  # seconds without a check: the run has ended
 
 
 class LocalRunLauncher(DefaultRunLauncher):
@@ -53,7 +54,7 @@ class LocalRunLauncher(DefaultRunLauncher):
                 f"{_BEATS} or more, in the dagster.yaml of the instance."
             )
         self.heartbeat_seconds = heartbeat_timeout_seconds / _BEATS
-        self._silence = _Silence(heartbeat_timeout_seconds, clock)
+        self.silence = Silence(heartbeat_timeout_seconds, clock)
 
     @classmethod
     def config_type(cls) -> Any:
@@ -90,36 +91,50 @@ class LocalRunLauncher(DefaultRunLauncher):
 
     def _by_its_heartbeats(self, run: dg.DagsterRun, why: str) -> CheckRunHealthResult:
         heartbeat = recorded_heartbeat(run)
-        seconds = self._silence.too_long(run.run_id, heartbeat) if heartbeat else None
+        seconds = self.silence.too_long(run.run_id, heartbeat) if heartbeat else None
         if seconds is None:
             return CheckRunHealthResult(WorkerStatus.RUNNING, why)
         found = f"{why}; its last heartbeat is {seconds:.0f} s old"
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Heard:
-    """A heartbeat, when it was first read, and how often it was read since."""
+    """A heartbeat, when it was first and last read, and for how long it was silent since."""
 
-    heartbeat: str
+    heartbeat: Heartbeat
     since: float
-    checks: int = 1
+    checked: float
+    silent: float = 0
 
 
-class _Silence:
-    """How long the heartbeats of runs have not changed, by the clock of this process."""
+class Silence:
+    """For how long the heartbeats of runs have not changed, by the clock of this process.
 
-    def __init__(self, most: float, clock: Callable[[], float]) -> None:
-        self._most, self._clock = most, clock
+    Between two checks at most a third of the time counts after which a run is dead: if the storage
+    could not be reached meanwhile, the run could not record a heartbeat either. A run that lives is
+    then at two thirds of that time at most, with a heartbeat that was due before the outage and one
+    that is due after it, and is heard in time.
+    """
+
+    def __init__(self, timeout: float, clock: Callable[[], float]) -> None:
+        self._timeout, self._clock = timeout, clock
         self._heard: dict[str, _Heard] = {}
 
-    def too_long(self, run_id: str, heartbeat: str) -> float | None:
-        """For how many seconds a run has been silent, if that is too long."""
+    def __len__(self) -> int:
+        """How many runs it follows."""
+        return len(self._heard)
+
+    def too_long(self, run_id: str, heartbeat: Heartbeat) -> float | None:
+        """How many seconds ago a heartbeat was first read, if the run has been silent too long."""
         now = self._clock()
-        before = self._heard.get(run_id)
-        if before is None or before.heartbeat != heartbeat:
-            self._heard[run_id] = _Heard(heartbeat, now)
+        for other in [each for each, at in self._heard.items() if now - at.checked > _FORGOTTEN]:
+            del self._heard[other]
+        heard = self._heard.get(run_id)
+        if heard is None or heard.heartbeat != heartbeat:
+            self._heard[run_id] = _Heard(heartbeat, now, now)
             return None
-        heard = self._heard[run_id] = replace(before, checks=before.checks + 1)
-        seconds = now - heard.since
-        return seconds if seconds > self._most and heard.checks >= _CHECKS else None
+        most = max(self._timeout, _BEATS * heartbeat.every)
+        heard.silent += min(now - heard.checked, most / 3)
+        heard.checked = now
+        return now - heard.since if heard.silent >= most else None

@@ -5,8 +5,9 @@ has the same machine later on. A process is named by the machine's boot, the pro
 container has its own), its number, and when it was started.
 
 A daemon on another machine or in another container cannot see it. For that one, the run counts its
-heartbeats in a second tag. The clocks of two machines differ, so a heartbeat has no time: that the
-number no longer changes is timed by whoever reads it.
+heartbeats in a second tag, with the seconds between two of them, by which its silence is judged.
+The clocks of two machines differ, so a heartbeat has no time: that the number no longer changes is
+timed by whoever reads it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -27,6 +29,17 @@ PROCESS = ".dagster/incremental_assets_process"
 HEARTBEAT = ".dagster/incremental_assets_heartbeat"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """That the process of a run was alive: the number counts from 0, one every so many seconds."""
+
+    every: float
+    number: int
+
+    def tag(self, run_id: str) -> dict[str, str]:
+        return {HEARTBEAT: f"{run_id}/{self.every:g}/{self.number}"}
 
 
 def identity(pid: int | None = None) -> str:
@@ -54,24 +67,33 @@ def is_alive(process: str) -> bool | None:
     return state != "Z" and since == int(started)
 
 
-def record_process(instance: dg.DagsterInstance, run_id: str, process: str) -> None:
-    """Record which process a run is in now."""
-    instance.add_run_tags(run_id, {PROCESS: f"{run_id}/{process}"})
+def record_process(
+    instance: dg.DagsterInstance, run_id: str, process: str, every: float | None = None
+) -> None:
+    """Record which process a run is in now; and its first heartbeat, if there will be others.
+
+    Both at once: a run that was killed between the two would count as alive for ever.
+    """
+    first = Heartbeat(every, 0).tag(run_id) if every else {}
+    instance.add_run_tags(run_id, {PROCESS: f"{run_id}/{process}", **first})
 
 
 @contextmanager
 def heartbeats(instance: dg.DagsterInstance, run_id: str, every: float) -> Iterator[None]:
-    """Record every so many seconds, from now until the block ends, that a run's process is alive.
+    """Record every so many seconds, until the block ends, that a run's process is alive.
 
-    While the instance cannot be reached no heartbeat is recorded, and no run fails by that.
+    While the instance cannot be reached no heartbeat is recorded, and no run fails by that. Nor is
+    one of a run that has ended, be it that it was marked as failed: a tag is written with all that
+    Dagster stores of the run, which would be as it was before.
     """
-    numbers = count()
+    numbers = count(1)
 
     def beat() -> None:
         with suppress(Exception):  # each storage of Dagster has errors of its own
-            instance.add_run_tags(run_id, {HEARTBEAT: f"{run_id}/{next(numbers)}"})
+            run = instance.get_run_by_id(run_id)
+            if run is None or not run.is_finished:
+                instance.add_run_tags(run_id, Heartbeat(every, next(numbers)).tag(run_id))
 
-    beat()
     with repeatedly(beat, every):
         yield
 
@@ -81,9 +103,13 @@ def recorded_process(run: dg.DagsterRun) -> str:
     return _recorded(run, PROCESS)
 
 
-def recorded_heartbeat(run: dg.DagsterRun) -> str:
-    """The number of the last heartbeat of a run; "" if it has none."""
-    return _recorded(run, HEARTBEAT)
+def recorded_heartbeat(run: dg.DagsterRun) -> Heartbeat | None:
+    """The last heartbeat of a run; None if it has none, or one of another version."""
+    every, _, number = _recorded(run, HEARTBEAT).partition("/")
+    try:
+        return Heartbeat(float(every), int(number))
+    except ValueError:
+        return None
 
 
 def _recorded(run: dg.DagsterRun, tag: str) -> str:
