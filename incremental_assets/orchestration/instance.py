@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 
 from incremental_assets.errors import SettingsError
+from incremental_assets.orchestration.launcher import LocalRunLauncher
 from incremental_assets.settings import Settings
 
 DEFAULT_HOME = ".dagster"
@@ -17,6 +18,11 @@ CONFIG = Path(__file__).with_name("dagster.yaml")
 _POSTGRES = "dagster_postgres"
 _FIRST = "Error 1: "
 _LONGEST = 300  # characters of an error: Dagster's list all settings that there are
+# Dagster's errors show the value of a setting: none of one that may hold a password.
+_SECRET = re.compile(
+    r'(\S*(?:password|url|secret|token|key|credential)\S*)\. Value ".*?" (?=of type "<class)',
+    re.IGNORECASE,
+)
 # A setting of the project's former dagster.yaml, whose module no longer exists.
 _FORMER_HISTORY = re.compile(
     r"^instance_class:\n(?:  +#.*\n)*  +module: incremental_assets\.orchestration\.history\n"
@@ -48,12 +54,28 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
         ) from error
     os.environ["DAGSTER_HOME"] = str(home)
     try:
-        return dg.DagsterInstance.get()
+        return _opened()
     except Exception as error:  # of YAML, of a storage that is not installed or not reachable
         raise SettingsError(
             f"The Dagster instance of {config} cannot be opened: {_why(error)} Correct that file, "
             "or set DAGSTER_HOME to another folder."
         ) from error
+
+
+def _opened() -> dg.DagsterInstance:
+    """The instance, with this project's launcher if it has that: Dagster loads it with a run.
+
+    The package of another launcher may be installed for the daemon alone.
+    """
+    instance = dg.DagsterInstance.get()
+    launcher = instance.get_ref().run_launcher_data
+    if launcher is not None and launcher.module_name == LocalRunLauncher.__module__:
+        try:
+            assert instance.run_launcher
+        except Exception:
+            instance.dispose()
+            raise
+    return instance
 
 
 def _why(error: Exception) -> str:
@@ -66,8 +88,9 @@ def _why(error: Exception) -> str:
 
 
 def _brief(error: BaseException) -> str:
-    found = " ".join(str(error).split())
+    found = _SECRET.sub(r"\1. Its value is ", " ".join(str(error).split()))
     if isinstance(error, dg.DagsterInvalidConfigError) and _FIRST in found:
         found = found[found.index(_FIRST) :]  # after a description of all settings that there are
     rest = "…" if len(found) > _LONGEST else "." if not found.endswith(".") else ""
-    return f"{type(error).__name__}: {found[:_LONGEST]}{rest}"
+    kind = "" if isinstance(error, SettingsError) else f"{type(error).__name__}: "
+    return f"{kind}{found[:_LONGEST]}{rest}"

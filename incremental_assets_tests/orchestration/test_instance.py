@@ -26,6 +26,12 @@ instance_class:
 telemetry:
   enabled: false
 """
+LAUNCHER = """
+run_launcher:
+  module: incremental_assets.orchestration.launcher
+  class: LocalRunLauncher
+  config: {{heartbeat_timeout_seconds: {}}}
+"""
 
 
 @pytest.fixture
@@ -80,6 +86,22 @@ def test_a_home_loses_only_the_history_that_is_no_more(
     ("text", "message"),
     [
         (
+            "storage: {postgres: {postgres_db: {hostname: h, username: u, password: 98765432}}}\n",
+            r"DagsterInvalidConfigError: Error 1: (?!.*98765432).*password\. Its value is of type",
+        ),
+        (
+            "storage: {postgres: {postgres_url: 98765432}}\n",
+            r"DagsterInvalidConfigError: Error 1: (?!.*98765432).*postgres_url\. Its value",
+        ),
+        (
+            LAUNCHER.format(2),
+            r"run_launcher: heartbeat_timeout_seconds is 2; expected 5 or more, in",
+        ),
+        (
+            LAUNCHER.format("soon"),
+            r"DagsterInvalidConfigError: Error 1: .*heartbeat_timeout_seconds\. Value \"'?soon",
+        ),
+        (
             "storage: [",
             r"ParserError: .*dagster\.yaml\", line 1, column 11\. Correct that file, or",
         ),
@@ -110,3 +132,11 @@ def test_what_the_storage_needs_and_is_not_installed_is_named(
         SettingsError, match=r"pip install 'incremental-assets\[dagster-postgres\]'"
     ):
         open_instance(settings.replace(dagster_home=home))
+
+
+def test_an_instance_opens_where_the_package_of_its_launcher_is_not_installed(
+    settings: Settings, home: Path
+) -> None:
+    (home / "dagster.yaml").write_text("run_launcher: {module: of_the_daemon, class: Launcher}\n")
+
+    assert open_instance(settings.replace(dagster_home=home)).get_runs() == []
