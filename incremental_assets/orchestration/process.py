@@ -83,8 +83,8 @@ def heartbeats(instance: dg.DagsterInstance, run_id: str, every: float) -> Itera
     """Record every so many seconds, until the block ends, that a run's process is alive.
 
     While the instance cannot be reached no heartbeat is recorded, and no run fails by that. Nor is
-    one of a run that has ended, be it that it was marked as failed: a tag is written with all that
-    Dagster stores of the run, which would be as it was before.
+    one of a run that was marked as failed. Dagster writes a tag by writing all that it has read of
+    the run: a tag that it adds meanwhile, such as those of the run's retry, would be lost.
     """
     numbers = count(1)
 
