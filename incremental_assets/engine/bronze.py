@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from incremental_assets.engine.batch import Batch
 from incremental_assets.frames import Frames
 from incremental_assets.quality.types import Instant
+from incremental_assets.sources.archives import UnpackFolder
 from incremental_assets.sources.source_file import SourceFile
 
 # `_raw` holds a line that is not JSON, decodable; `payload` any other.
@@ -23,8 +24,6 @@ COLUMNS = (
     ("_raw", "string"),
 )
 PARTITIONS = ("_landing_day", "_day")
-UNPACKED = "_unpacked"
-"""The folder of the lake with a folder for each table whose batch reads archives now."""
 _DAY_TEXT = "_of_day_text"
 
 
@@ -35,8 +34,8 @@ def landed_rows(frames: Frames, batch: Batch, files: Sequence[SourceFile]) -> Da
     """
     feed = batch.table.feed
     assert feed is not None
-    own = f"{batch.settings.lake}/{UNPACKED}/{batch.table.name.replace('/', '_')}"
-    rows = feed.rows(frames, batch.settings.landing, files, f"{own}/{batch.number}")
+    folder = UnpackFolder(batch.settings.lake, batch.table.name, batch.number)
+    rows = feed.rows(frames, batch.settings.landing, files, folder)
     if feed.places.is_by_arrival:
         rows, landed = _with_days(rows, batch), F.col("_landing_day")
     else:

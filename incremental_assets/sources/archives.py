@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import Column
@@ -31,6 +32,8 @@ from incremental_assets.sources.stored_files import (
 )
 from incremental_assets.storage import create_file, files_below, open_file, remove
 
+UNPACKED = "_unpacked"
+"""The folder of the lake with a folder for each table whose batch reads archives now."""
 LARGEST_RATIO = 100
 """How many times its size an archive may have unpacked, where that is more than `HARMLESS`."""
 HARMLESS = 2**30
@@ -42,6 +45,30 @@ _OTHER_SIGNS = re.compile(r"[^A-Za-z0-9_.-]")
 _BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
 
 
+@dataclass(frozen=True, slots=True)
+class UnpackFolder:
+    """The folder of a batch, in the one of its table, that archives are unpacked to.
+
+    Both are below a folder of their own in the lake: what is removed is never above them.
+    """
+
+    lake: str
+    table: str
+    batch: int
+
+    def __post_init__(self) -> None:
+        if not self.lake.strip("/ .") or not self.table.strip("/ ."):
+            raise ValueError(f"archives are unpacked below a lake, for a table, not in {self!r}")
+
+    @property
+    def of_table(self) -> str:
+        return f"{self.lake}/{UNPACKED}/{self.table.replace('/', '_')}"
+
+    @property
+    def of_batch(self) -> str:
+        return f"{self.of_table}/{self.batch}"
+
+
 def is_archive(path: str) -> bool:
     """Whether a file is unpacked before it is read."""
     return path.lower().endswith(".zip")
@@ -49,15 +76,16 @@ def is_archive(path: str) -> bool:
 
 @contextmanager
 def unpacked(
-    root: str, archives: Sequence[SourceFile], kind: FeedFormat, to: str
+    root: str, archives: Sequence[SourceFile], kind: FeedFormat, folder: UnpackFolder
 ) -> Iterator[DataFiles]:
-    """The files in archives below a root, as files below `to`, which is removed afterwards.
+    """The files in archives below a root, as files below the batch's folder, removed afterwards.
 
-    What is left in the folder that `to` is in, of batches that were killed, is removed before.
+    What is left of batches of the table that were killed is removed before.
     Names that begin with `.` or `_` are no data there either. Raises SourceError for an archive
     that is broken, encrypted or a bomb, or holds a file that by its name is of no such format.
     """
-    remove(to.rpartition("/")[0])
+    to = folder.of_batch
+    remove(folder.of_table)
     try:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(partial(_unpack, root, kind, to), archives))

@@ -17,7 +17,7 @@ from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
-from incremental_assets.sources.archives import archive_of, is_archive, unpacked
+from incremental_assets.sources.archives import UnpackFolder, archive_of, is_archive, unpacked
 from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.deliveries import Signs
@@ -216,19 +216,19 @@ class LandedFiles:
         return f"{self.feed}/{self.places.example}"
 
     def rows(
-        self, frames: Frames, landing: str, files: Sequence[SourceFile], unpack_to: str = ""
+        self, frames: Frames, landing: str, files: Sequence[SourceFile], folder: UnpackFolder
     ) -> DataFrame:
         """The rows of some of its files: `payload`, `_raw` and `_file`, the path as listed.
 
-        Of lines, all that are not blank. Archives are unpacked below the folder `unpack_to`, until
-        the end of the batch. Raises SourceError for a file of another format.
+        Of lines, all that are not blank. Archives are unpacked to `folder` until the end of the
+        batch. Raises SourceError for a file of another format.
         """
         archives = tuple(file for file in files if is_archive(file.path))
         plain = tuple(file for file in files if not is_archive(file.path))
         parts = [self._rows(frames, DataFiles(landing, plain))] if plain or not archives else []
         if archives:
-            opened = partial(unpacked, landing, archives, self.kind, unpack_to)
-            rows = self._rows(frames, frames.keep(("unpacked", unpack_to), opened))
+            opened = partial(unpacked, landing, archives, self.kind, folder)
+            rows = self._rows(frames, frames.keep(("unpacked", folder, archives), opened))
             parts.append(rows.withColumn("_file", archive_of(F.col("_file"), archives)))
         return reduce(DataFrame.union, parts)
 

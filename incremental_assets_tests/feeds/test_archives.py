@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SourceError
 from incremental_assets.sources import archives
-from incremental_assets.sources.archives import unpacked
+from incremental_assets.sources.archives import UnpackFolder, unpacked
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table
@@ -124,15 +124,16 @@ def test_an_archive_that_cannot_be_unpacked_says_why_and_leaves_nothing(
     for name, one in (("bad.zip", content), ("good.zip", zipped({"a.csv": b"id\n1\n"}))):
         (tmp_path / name).write_bytes(one)
     files = [SourceFile("good.zip", 1), SourceFile("bad.zip", len(content))]
+    folder = UnpackFolder(f"{tmp_path}/lake", "bronze/sales", 1)
 
     with (
         pytest.raises(SourceError, match="Nothing was loaded") as refused,
-        unpacked(str(tmp_path), files, "csv", f"{tmp_path}/lake/1"),
+        unpacked(str(tmp_path), files, "csv", folder),
     ):
         pass
 
     assert f"{tmp_path}/bad.zip {message}" in str(refused.value)
-    assert not (tmp_path / "lake/1").exists()
+    assert not Path(folder.of_batch).exists()
 
 
 def test_archives_of_an_object_store_are_unpacked_there() -> None:
@@ -140,10 +141,31 @@ def test_archives_of_an_object_store_are_unpacked_there() -> None:
     store.pipe_file("/archives/sales/a.zip", zipped({"x/a.csv": b"id\n1\n"}))
     files = [SourceFile("sales/a.zip", 1)]
 
-    with unpacked("memory://archives", files, "csv", "memory://lake/_unpacked/t/1") as data:
+    folder = UnpackFolder("memory://lake", "t", 1)
+    with unpacked("memory://archives", files, "csv", folder) as data:
         (file,) = data.files
         assert file.path == "sales/a.zip/00000-x_a.csv"
         assert store.cat_file(f"/lake/_unpacked/t/1/{file.path}") == b"id\n1\n"
 
     assert not store.exists("/lake/_unpacked/t/1")
     store.rm("/archives", recursive=True)
+
+
+@pytest.mark.parametrize(("lake", "table"), [("", "bronze/a"), ("/", "bronze/a"), ("lake", "..")])
+def test_archives_are_unpacked_below_a_lake_alone(lake: str, table: str) -> None:
+    with pytest.raises(ValueError, match="below a lake"):
+        UnpackFolder(lake, table, 1)
+
+
+def test_nothing_but_what_the_table_unpacked_is_removed(tmp_path: Path) -> None:
+    folder = UnpackFolder(str(tmp_path), "bronze/sales", 2)
+    kept = [tmp_path / name for name in ("mine", "_unpacked/bronze_other/1/a.csv")]
+    left = tmp_path / "_unpacked/bronze_sales/1/a.csv"
+    for file in (*kept, left):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"id\n1\n")
+
+    with unpacked(str(tmp_path), [], "csv", folder):
+        assert not left.exists()
+
+    assert all(file.exists() for file in kept)

@@ -26,6 +26,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.json_documents import LARGEST, read_documents
+from incremental_assets.sources.archives import UnpackFolder
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored_files import DataFiles, FileFormat
@@ -143,9 +144,9 @@ def read(spark: SparkSession, landing: Path, *feeds: LandedFiles) -> list[list[R
     with Frames.over(spark) as frames:
         files = [feed.files(str(landing), FIRST) for feed in feeds]
         rows = [
-            feed.rows(frames, str(landing), some, f"{landing}/unpacked/{number}/1").withColumn(
-                "feed", F.lit(number)
-            )
+            feed.rows(
+                frames, str(landing), some, UnpackFolder(f"{landing}/lake", f"bronze/{number}", 1)
+            ).withColumn("feed", F.lit(number))
             for number, (feed, some) in enumerate(zip(feeds, files, strict=True))
         ]
         every = reduce(DataFrame.unionByName, rows)
