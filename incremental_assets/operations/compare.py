@@ -80,8 +80,8 @@ def _compared(
 def _landed(
     feed: LandedFiles, history: TableHistory, settings: Settings, inspection: PlanInspector
 ) -> tuple[str, str, str]:
-    days = feed.days(settings.landing, history.landing_days)
-    folders = inspection.listed(feed, settings.landing, days, history.landing_days)
+    days = feed.days(settings.landing, history)
+    folders = inspection.listed(feed, settings.landing, days, history)
     listed = {file.path for files in folders.values() for file in files}
     loaded = {file.path for entry in history.committed for file in entry.files}
     missing = len(loaded - listed)

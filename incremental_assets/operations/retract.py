@@ -191,11 +191,7 @@ def _readers(
             f"{path}: no table reads files of a feed {name!r}{meant} "
             f"The feeds are {', '.join(sorted(feeds)) or 'none'}."
         )
-    days = (
-        (t, t.feed.day_of(path, view.table(t.name).landing_days))
-        for t in tables
-        if t.feed is not None
-    )
+    days = ((t, t.feed.day_of(path, view.table(t.name))) for t in tables if t.feed is not None)
     found = [(table, day) for table, day in days if day is not None]
     if not found:
         feed = feeds.get(name) or next((feeds[n] for n in sorted(feeds)), LandedFiles("orders"))

@@ -9,7 +9,8 @@ from datetime import date
 from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.file_fingerprints import files_by_day
-from incremental_assets.sources.landed_files import LandedFiles, Loaded
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.loaded_files import Loaded
 from incremental_assets.sources.row_fingerprints import rows_by_day
 from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile

@@ -45,7 +45,7 @@ def _with_upstreams(tables: Iterable[Table]) -> Iterator[Table]:
 
 def _landed(bronze: Sequence[Table], settings: Settings, view: LedgerView) -> Iterator[date | None]:
     for table in bronze:
-        yield from table.landed_days(settings.landing, view.table(table.name).landing_days) or ()
+        yield from table.landed_days(settings.landing, view.table(table.name)) or ()
 
 
 def _in_ledger(tables: Sequence[Table], view: LedgerView) -> Iterator[date | None]:

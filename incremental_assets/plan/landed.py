@@ -7,7 +7,6 @@ from datetime import date
 from functools import partial
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.digests import Digests
@@ -19,6 +18,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import DAY_FOLDERS
+from incremental_assets.sources.loaded_files import is_as_loaded
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table
 
@@ -42,14 +42,16 @@ def plan_landed(
     returned: list[str] = []
     waits: list[SourceFile] = []
     digests = Digests(settings, table.name)
-    by_day = inspection.listed(feed, settings.landing, days, history.landing_days)
+    by_day = inspection.listed(feed, settings.landing, days, history)
     for day, there in by_day.items():
         held = history.held.get(day)
         if held is None and history.has_exactly(day, there.fingerprint):
             idle.append(day)
             continue
         judged = {file.path for file in held.files} if held is not None else ()
-        waiting = [f for f in there if f.waits and not _is_loaded(f, history.files(day))]
+        waiting = [
+            f for f in there if f.waits and not is_as_loaded(f, history.files(day).get(f.path))
+        ]
         waits += waiting
         if waiting and table.changes.compares_days:  # without them it is another snapshot
             idle.append(day)
@@ -96,13 +98,6 @@ def plan_landed(
 def _without(there: Sequence[SourceFile], waiting: Sequence[SourceFile]) -> Sequence[SourceFile]:
     paths = {file.path for file in waiting}
     return [file for file in there if file.path not in paths] if paths else there
-
-
-def _is_loaded(file: SourceFile, known: Mapping[str, FileEntry]) -> bool:
-    """Whether a file is as it was when it was loaded, as far as its listing shows."""
-    before = known.get(file.path)
-    same = (file.size, file.tag or file.modified)
-    return before is not None and same == (before.size, before.tag if file.tag else before.modified)
 
 
 def _require_same_layout(

@@ -89,7 +89,7 @@ def _planned(
 ) -> tuple[Plan, tuple[date, ...]]:
     """What there is to do up to the last day of the span, and the days outside it."""
     history = view.table(table.name)
-    there = table.landed_days(settings.landing, history.landing_days)
+    there = table.landed_days(settings.landing, history)
     # The files of a held day may all be gone.
     landed = span if there is None else sorted({*there, *history.held})
     days = [day for day in landed if day in span]

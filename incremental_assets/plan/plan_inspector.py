@@ -8,7 +8,8 @@ from datetime import date
 
 from incremental_assets.plan.inspector import CachedInspector
 from incremental_assets.sources.day_files import DayFiles
-from incremental_assets.sources.landed_files import LandedFiles, Loaded
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.loaded_files import Loaded
 from incremental_assets.sources.source import FixedSource, Source
 
 
@@ -22,7 +23,8 @@ class PlanInspector(CachedInspector):
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: Loaded
     ) -> Mapping[date, DayFiles]:
-        if feed.places.is_by_arrival:  # what a table has loaded shows the days of its files
+        # What a table has loaded shows the days of its files, and which deliveries are complete.
+        if feed.places.is_by_arrival or feed.manifest:
             found = super().listed(feed, landing, days, loaded)
             self._listed |= {(feed, day): files for day, files in found.items()}
             return found

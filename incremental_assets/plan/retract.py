@@ -135,7 +135,7 @@ def _require_gone(
 def _listed(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[SourceFile]:
     feed = table.feed
     assert feed is not None
-    return feed.files(settings.landing, day, view.table(table.name).landing_days)
+    return feed.files(settings.landing, day, view.table(table.name))
 
 
 def _listed_days(
@@ -144,7 +144,7 @@ def _listed_days(
     """The files of all of these days, in one look at the landing."""
     feed = table.feed
     assert feed is not None
-    found = feed.by_day(settings.landing, days, view.table(table.name).landing_days)
+    found = feed.by_day(settings.landing, days, view.table(table.name))
     return {file.path for files in found.values() for file in files}
 
 

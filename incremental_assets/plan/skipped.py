@@ -59,7 +59,7 @@ def _outside(
     partitions = DayRange(settings.start_date, today)
     if span != partitions:
         return
-    there = table.landed_days(settings.landing, view.table(table.name).landing_days) or ()
+    there = table.landed_days(settings.landing, view.table(table.name)) or ()
     outside = [day for day in there if day not in partitions]
     for some in contiguous(outside):
         yield Skipped(

@@ -1,43 +1,28 @@
-"""What says that a delivery is complete: a marker in its folder, or a manifest of its files.
-
-A manifest is JSON, a list of files or an object with one in `files`, or text, a name a line. A file
-is a name, relative to the manifest's folder, or an object with a `path` and perhaps its `size` in
-bytes and a digest (`md5`, `sha1`, `sha256`, `sha512`). A line of text may begin with a digest, as
-`sha256sum` writes it.
-"""
+"""What says that a delivery is complete: a marker in its folder, or a manifest of its files."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Any
 
 from incremental_assets.plurals import counted
-from incremental_assets.sources.layout import is_hidden
-from incremental_assets.storage import StoredFile, open_file
+from incremental_assets.sources.layout import COPYING, is_hidden
+from incremental_assets.sources.loaded_files import FileState, is_as_loaded
+from incremental_assets.sources.manifests import LARGEST, NamedFile, named_files
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.storage import StoredFile, answering, open_file
 
-LARGEST = 16 * 2**20
-"""Bytes of a manifest: a hundred thousand files have about ten million."""
-_DIGESTS: Mapping[int, str] = {32: "md5", 40: "sha1", 64: "sha256", 128: "sha512"}
-_SUMMED = re.compile(r"([0-9A-Fa-f]{32,128}) [ *](.+)")
-_REMEMBERED = 10_000
+_MOST_REMEMBERED = 100_000
 _Reasons = Mapping[str, str]
+_Known = Callable[[str], FileState | None]
+_Unquiet = Callable[[StoredFile], str]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
-    """A file that a manifest names; `size` in bytes, `digest` in hexadecimal by `algorithm`."""
-
-    path: str
-    size: int | None = None
-    algorithm: str = ""
-    digest: str = ""
+def _is_quiet(_: StoredFile) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +47,30 @@ class Signs:
         where: str,
         place: str,
         files: Sequence[StoredFile],
-        is_loaded: Callable[[str], bool],
+        known: _Known,
+        unquiet: _Unquiet = _is_quiet,
     ) -> tuple[list[StoredFile], _Reasons]:
         """The data among all files of a place below `where`, and by path why some of them wait.
 
-        A manifest that is not fulfilled is among them, and waits. Of a file that is loaded nothing
-        but the size is compared, and it may be gone.
+        Signs lie directly in the place. A manifest that is not fulfilled is among the files, and
+        waits, also where `unquiet` says why it may still be written. `known` gives a file as it was
+        loaded, and it may be gone. Where all of the data is as it was loaded, nothing waits, and
+        no manifest is read.
         """
         if not self:
             return list(files), {}
-        data = [file for file in files if not self._are(_name(file.path))]
-        found = [f for f in files if self._are(_name(f.path)) and _folder(f.path) == place]
-        if self.marker and not any(_name(file.path) == self.marker for file in found):
+        prefix = f"{place}/"
+        signs = {f.path: f for f in files if self._are(f.path.removeprefix(prefix))}
+        data = [f for f in files if f.path not in signs and not _is_below_hidden(f.path)]
+        if self.marker and prefix + self.marker not in signs:
             return data, {file.path: f"there is no {self.marker} in its folder" for file in data}
         if not self.manifest:
             return data, {}
-        manifests = [file for file in found if _name(file.path) != self.marker]
-        reasons = _by_manifests(where, data, manifests, is_loaded)
+        if data and all(is_as_loaded(SourceFile.of(f), known(f.path)) for f in data):
+            return data, {}
+        manifests = [file for file in signs.values() if file.path != prefix + self.marker]
+        delivery = _Delivery(where, prefix, {f.path: f for f in data}, signs, known)
+        reasons = delivery.reasons(manifests, unquiet)
         for file in data:
             reasons.setdefault(file.path, f"no {self.manifest} in its folder names it")
         return [*data, *(m for m in manifests if m.path in reasons)], reasons
@@ -87,136 +79,132 @@ class Signs:
         """Whether a file of that name is one of the signs, and not one that is being written."""
         if self.marker and name == self.marker:
             return True
+        if not self.manifest or "/" in name or name.endswith(COPYING):
+            return False
         is_written = is_hidden(self.manifest) or not is_hidden(name)
-        return bool(self.manifest) and is_written and fnmatchcase(name, self.manifest)
+        return is_written and fnmatchcase(name, self.manifest)
 
 
-def _by_manifests(
-    where: str,
-    data: Sequence[StoredFile],
-    manifests: Sequence[StoredFile],
-    is_loaded: Callable[[str], bool],
-) -> dict[str, str]:
-    """By path why files wait, "" where they do not, and why manifests are not fulfilled."""
-    there = {file.path: file for file in data}
-    reasons: dict[str, str] = {}
-    for manifest in manifests:
-        try:
-            named = _named_in(where, manifest)
-        except ValueError as error:
-            reasons[manifest.path] = f"it is no manifest: {error}"
-            continue
-        prefix = manifest.path.removesuffix(_name(manifest.path))
-        paths = [prefix + file.path for file in named]
-        wrong = list(_wrong(where, dict(zip(paths, named, strict=True)), there, is_loaded))
-        if wrong:
-            more = f", and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
-            reasons[manifest.path] = wrong[0] + more
-        for path in paths:
-            if not wrong:
-                reasons[path] = ""
-            elif reasons.get(path) != "":
-                reasons[path] = f"{_name(manifest.path)} waits: {reasons[manifest.path]}"
-    return reasons
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """The files of a place, whose path with a slash is `prefix`."""
+
+    where: str
+    prefix: str
+    data: Mapping[str, StoredFile]
+    signs: Mapping[str, StoredFile]
+    known: _Known
+
+    def reasons(self, manifests: Sequence[StoredFile], unquiet: _Unquiet) -> dict[str, str]:
+        """By path why files wait, "" where they do not, and why manifests are not fulfilled."""
+        reasons: dict[str, str] = {}
+        for manifest in manifests:
+            why = unquiet(manifest)
+            named: tuple[NamedFile, ...] = ()
+            try:
+                named = _named_in(self.where, manifest)
+            except FileNotFoundError:  # since it was listed
+                why = why or "it is no longer there"
+            except ValueError as error:
+                why = why or f"it is no manifest: {error}"
+            if not why:
+                wrong = self._wrong(named)
+                more = f", and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+                why = wrong[0] + more if wrong else ""
+            if why:
+                reasons[manifest.path] = why
+            name = manifest.path.removeprefix(self.prefix)
+            for each in named:
+                path = self.prefix + each.path
+                if path in self.signs:
+                    continue
+                if not why:
+                    reasons[path] = ""
+                elif reasons.get(path) != "":
+                    reasons[path] = f"{name} waits: {why}"
+        return reasons
+
+    def _wrong(self, named: Sequence[NamedFile]) -> list[str]:
+        """What is not as a manifest says; digests are compared once all else is as it says.
+
+        Where all files are as they were loaded, their digests are not compared.
+        """
+        wrong = [why for why in map(self._why_not, named) if why]
+        found = [(self.data.get(self.prefix + file.path), file) for file in named]
+        there = [(stored, file) for stored, file in found if stored is not None]
+        if wrong or all(is_as_loaded(SourceFile.of(f), self.known(f.path)) for f, _ in there):
+            return wrong
+        return [why for stored, file in there for why in self._other_digests(stored, file)]
+
+    def _why_not(self, file: NamedFile) -> str:
+        """Why a file that is named is not there, or of another size; "" where it is as it should.
+
+        A sign that is named, such as the manifest itself by `sha256sum *`, has to be there alone.
+        """
+        path = self.prefix + file.path
+        found = self.data.get(path)
+        if found is not None:
+            if file.size in (None, found.size):
+                return ""
+            size = counted(found.size, "byte")
+            return f"{file.path} has {size}, and should have {file.size:,}"
+        if path in self.signs:
+            return ""
+        if _is_below_hidden(file.path):
+            return f"it names {file.path}, and such a name is no data"
+        return "" if self.known(path) is not None else f"{file.path} is not there"
+
+    def _other_digests(self, stored: StoredFile, file: NamedFile) -> Iterator[str]:
+        for algorithm, digest in file.digests:
+            try:
+                if _digest(self.where, stored, algorithm) != digest:
+                    yield f"{file.path} has another {algorithm}"
+            except FileNotFoundError:  # since it was listed
+                yield f"{file.path} is not there"
+                return
 
 
-def _wrong(
-    where: str,
-    named: Mapping[str, NamedFile],
-    there: Mapping[str, StoredFile],
-    is_loaded: Callable[[str], bool],
-) -> Iterator[str]:
-    """What of a manifest is not as it says; digests are compared once all else is as it says."""
-    is_wrong = False
-    for path, file in named.items():
-        found = there.get(path)
-        if found is None and not is_loaded(path):
-            is_wrong = True
-            yield f"{file.path} is not there"
-        elif found is not None and file.size is not None and found.size != file.size:
-            is_wrong = True
-            yield f"{file.path} has {counted(found.size, 'byte')}, and should have {file.size:,}"
-    if is_wrong:
-        return
-    for path, file in named.items():
-        found = there.get(path)
-        if not file.digest or found is None or is_loaded(path):
-            continue
-        own = f"{where}/{path}", file.algorithm, found.size, found.modified, found.tag
-        if _digest(*own) != file.digest.lower():
-            yield f"{file.path} has another {file.algorithm}"
+class _Remembered:
+    """What was read of files, by path: of the last state alone, and of a bounded number of them."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], tuple[StoredFile, Any]] = {}
+
+    def of(self, where: str, file: StoredFile, what: str, read: Callable[[str], Any]) -> Any:
+        path = f"{where}/{file.path}"
+        state, found = self._found.get((path, what), (None, None))
+        if state != file:
+            found = read(path)
+            if len(self._found) >= _MOST_REMEMBERED:
+                self._found.clear()
+            self._found[path, what] = file, found
+        return found
 
 
-@lru_cache(_REMEMBERED)
-def _digest(where: str, algorithm: str, *state: int | str) -> str:
-    """The digest of a file; `state` is what tells that it has changed."""
-    with open_file(where) as stream:
-        return hashlib.file_digest(stream, algorithm).hexdigest()  # type: ignore[arg-type]
+_REMEMBERED = _Remembered()
+
+
+def _digest(where: str, file: StoredFile, algorithm: str) -> str:
+    def read(path: str) -> str:
+        with answering(path), open_file(path) as stream:
+            return hashlib.file_digest(stream, algorithm).hexdigest()  # type: ignore[arg-type]
+
+    found: str = _REMEMBERED.of(where, file, algorithm, read)
+    return found
 
 
 def _named_in(where: str, manifest: StoredFile) -> tuple[NamedFile, ...]:
     """The files that a manifest names. Raises ValueError for what is none."""
+
+    def read(path: str) -> tuple[NamedFile, ...]:
+        with answering(path), open_file(path) as stream:
+            return tuple(named_files(stream.read()))
+
     if manifest.size > LARGEST:
         raise ValueError(f"it has more than {LARGEST // 2**20} MiB")
-    return _content(f"{where}/{manifest.path}", manifest.size, manifest.modified, manifest.tag)
+    found: tuple[NamedFile, ...] = _REMEMBERED.of(where, manifest, "manifest", read)
+    return found
 
 
-@lru_cache(_REMEMBERED)
-def _content(where: str, *state: int | str) -> tuple[NamedFile, ...]:
-    with open_file(where) as stream:
-        return tuple(named_files(stream.read()))
-
-
-def named_files(content: bytes) -> list[NamedFile]:
-    """The files that the content of a manifest names. Raises ValueError for what is none."""
-    text = content.decode("utf-8-sig").strip()
-    if not text:
-        raise ValueError("it is empty")
-    if text[0] not in "[{":
-        return [_line(line.strip()) for line in text.splitlines() if line.strip()]
-    found = json.loads(text)
-    if isinstance(found, dict):
-        found = found.get("files")
-    if not isinstance(found, list):
-        raise ValueError('it has no list of "files"')  # noqa: TRY004 - of what it holds
-    return [_entry(entry) for entry in found]
-
-
-def _line(text: str) -> NamedFile:
-    summed = _SUMMED.fullmatch(text)
-    if summed is None or len(summed[1]) not in _DIGESTS:
-        return NamedFile(_path(text))
-    return NamedFile(_path(summed[2]), None, _DIGESTS[len(summed[1])], summed[1])
-
-
-def _entry(entry: Any) -> NamedFile:
-    if not isinstance(entry, dict):
-        return NamedFile(_path(entry))
-    path, size = _path(entry.get("path")), entry.get("size")
-    if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
-        raise ValueError(f"the size of {path} is {size!r}")
-    for algorithm in _DIGESTS.values():
-        digest = entry.get(algorithm)
-        if digest is not None:
-            if not isinstance(digest, str):
-                raise ValueError(f"the {algorithm} of {path} is {digest!r}")
-            return NamedFile(path, size, algorithm, digest)
-    return NamedFile(path, size)
-
-
-def _path(text: Any) -> str:
-    """A name of a file, relative to the folder of its manifest."""
-    path = PurePosixPath(text) if isinstance(text, str) else None
-    if path is None or not path.parts or path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{text!r} is no name of a file, relative to its folder")
-    if any(map(is_hidden, path.parts)):
-        raise ValueError(f"it names {text}, and such a name is no data")
-    return str(path)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
+def _is_below_hidden(path: str) -> bool:
+    return any(map(is_hidden, path.split("/")))

@@ -23,6 +23,7 @@ from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.deliveries import Signs
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
+from incremental_assets.sources.loaded_files import NOTHING_LOADED, FileState, Loaded
 from incremental_assets.sources.payloads import line_objects, row_objects
 from incremental_assets.sources.rows import no_rows
 from incremental_assets.sources.source_file import SourceFile, not_readable, require_findable
@@ -47,13 +48,6 @@ _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at on
 _NANOSECONDS = 1_000_000_000
 _SKEW = 60.0  # seconds by which the clock of a disk may be ahead
 _Some = tuple[date | None, list[StoredFile], Mapping[str, str]]
-Loaded = Callable[[], Mapping[str, date]]
-"""Gives the files that a table has loaded, by their path below the landing root, with their day."""
-
-
-def nothing_loaded() -> Mapping[str, date]:
-    """As of a table that was never loaded."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +107,22 @@ class LandedFiles:
         """The layout, as what it means."""
         return layout_of(self.layout)
 
-    def days(self, landing: str, loaded: Loaded = nothing_loaded) -> list[date]:
+    def days(self, landing: str, loaded: Loaded = NOTHING_LOADED) -> list[date]:
         """The landing days that have a folder or a file.
 
-        `loaded` gives the paths that a table has loaded, each with its landing day. It counts where
-        paths say no day: a file that was replaced is of the day on which it came first. Raises
-        SourceError if the landing root is missing.
+        `loaded` are the files that a table has loaded. They count where paths say no day: a file
+        that was replaced is of the day on which it came first. Raises SourceError if the landing
+        root is missing.
         """
         require_root(landing)
         with _listing(landing):
             if self.places.is_by_arrival:
-                found = self._all_by_arrival(landing, cache(loaded))
+                found = self._all_by_arrival(landing, loaded)
                 return sorted({day for day, _, _ in found if day is not None})
             places = self.places.places(self._names(landing))
             return sorted({place.day for place in places if place.day is not None})
 
-    def files(self, landing: str, day: date, loaded: Loaded = nothing_loaded) -> list[SourceFile]:
+    def files(self, landing: str, day: date, loaded: Loaded = NOTHING_LOADED) -> list[SourceFile]:
         """The files of a landing day, by path; empty where the feed has none of that day.
 
         Raises SourceError if the landing root is missing or something cannot be listed.
@@ -136,13 +130,13 @@ class LandedFiles:
         return self.by_day(landing, [day], loaded)[day]
 
     def by_day(
-        self, landing: str, days: Collection[date], loaded: Loaded = nothing_loaded
+        self, landing: str, days: Collection[date], loaded: Loaded = NOTHING_LOADED
     ) -> Mapping[date, list[SourceFile]]:
         """The files of each of these landing days, by path. Raises as `files` does."""
         return {day: list(files) for day, files in self.listing(landing, days, loaded).items()}
 
     def listing(
-        self, landing: str, days: Collection[date], loaded: Loaded = nothing_loaded
+        self, landing: str, days: Collection[date], loaded: Loaded = NOTHING_LOADED
     ) -> Mapping[date, DayFiles]:
         """The files of each of these landing days, as they are listed. Raises as `files` does.
 
@@ -153,15 +147,13 @@ class LandedFiles:
         found: dict[date, list[StoredFile]] = {day: [] for day in days}
         waits: dict[str, str] = {}
         may_wait = bool(self.signs or self.quiet_for)
-        now = time.time_ns()  # as the disk has it, whatever moment the load is for
-        loaded = cache(loaded)
         with _listing(landing):
             for day, files, incomplete in self._listed(landing, days, loaded):
                 if day is None or day not in found:
                     continue
                 found[day] += files
                 for file in files if may_wait else self._packed(files):
-                    waits[file.path] = self._waits(file, now, incomplete.get(file.path, ""))
+                    waits[file.path] = incomplete.get(file.path, "") or self._waits(file)
         for of_day in found.values():
             require_findable(f"{landing}/{self.feed}", (file.path for file in of_day))
         return {day: DayFiles(self.feed, files, waits) for day, files in found.items()}
@@ -174,15 +166,20 @@ class LandedFiles:
         packed = (file for file in files if file.path.lower().endswith(endings))
         return [file for file in packed if not is_archive(file.path)]
 
-    def _waits(self, file: StoredFile, now: int, incomplete: str) -> str:
+    def _waits(self, file: StoredFile) -> str:
         """Why a file is not to be read yet; "" where it is.
 
         One that Spark cannot unpack waits for somebody who does.
         """
         if self._packed([file]):
             return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}, .zip"
-        if incomplete or not self.quiet_for:
-            return incomplete
+        return self._unquiet(file)
+
+    def _unquiet(self, file: StoredFile) -> str:
+        """Why a file may still be written; "" where it is not."""
+        if not self.quiet_for:
+            return ""
+        now = time.time_ns()  # as the disk has it, whatever moment the load is for
         ago = (now - file.modified) / _NANOSECONDS
         if ago < -_SKEW:
             return f"it was last modified in the future, {_modified(file):%Y-%m-%d %H:%M} UTC"
@@ -199,12 +196,12 @@ class LandedFiles:
                 pass
         return passed
 
-    def day_of(self, path: str, loaded: Loaded = nothing_loaded) -> date | None:
+    def day_of(self, path: str, loaded: Loaded = NOTHING_LOADED) -> date | None:
         """The landing day of a path below the landing root; None for none that is known."""
         feed, _, below = path.partition("/")
         if feed != self.feed or any(is_hidden(name) for name in below.split("/")):
             return None
-        return loaded().get(path) or self.places.day_of(below)
+        return loaded.landing_days().get(path) or self.places.day_of(below)
 
     def reads_below(self, path: str) -> bool:
         """Whether a path below the feed's folder is a place of its layout, or leads to one."""
@@ -264,9 +261,10 @@ class LandedFiles:
         """Every file, with the day on which it was loaded first, or else was last modified."""
         is_on_disk = local_path(landing) is not None
         listed = self._walked if is_on_disk else self._in_one_listing
+        days = loaded.landing_days()
         for _, files, incomplete in listed(f"{landing}/{self.feed}", None, loaded):
             for file in files:
-                day = loaded().get(f"{self.feed}/{file.path}")
+                day = days.get(f"{self.feed}/{file.path}")
                 if day is None:
                     day = _modified(file).date()
                 yield day, [file], incomplete
@@ -305,10 +303,12 @@ class LandedFiles:
     def _complete(
         self, folder: str, place: str, files: Sequence[StoredFile], loaded: Loaded
     ) -> tuple[list[StoredFile], Mapping[str, str]]:
-        def is_loaded(path: str) -> bool:
-            return f"{self.feed}/{path}" in loaded()
+        def known(path: str) -> FileState | None:
+            path, own = f"{self.feed}/{path}", self.places.day_of(path)
+            day = loaded.landing_days().get(path) if self.places.is_by_arrival else own
+            return loaded.files(day).get(path) if day is not None else None
 
-        return self.signs.judged(folder, place, files, is_loaded)
+        return self.signs.judged(folder, place, files, known, self._unquiet)
 
     def _names(self, landing: str) -> Callable[[str], list[str]]:
         return self._names_below(f"{landing}/{self.feed}")

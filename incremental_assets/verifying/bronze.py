@@ -64,7 +64,7 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     left_out_files: set[str] = set()
     notes: list[str] = []
     for day in days:
-        gone, listed = history.retracted(day), feed.files(landing, day, history.landing_days)
+        gone, listed = history.retracted(day), feed.files(landing, day, history)
         known = history.files(day)
         new, changed = table.files.new_and_changed(
             listed, known, partial(with_content_tag, landing)

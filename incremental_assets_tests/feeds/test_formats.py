@@ -24,9 +24,9 @@ from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
+from incremental_assets.sources.archives import UnpackFolder
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.json_documents import LARGEST, read_documents
-from incremental_assets.sources.archives import UnpackFolder
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored_files import DataFiles, FileFormat

@@ -185,6 +185,23 @@ def test_a_delivery_that_is_not_complete_is_named_and_waits(settings: Settings) 
     assert (after.work, after.notes) == ((), ())
 
 
+def test_files_that_were_held_are_not_loaded_without_the_rest_of_their_delivery(
+    settings: Settings,
+) -> None:
+    table = replace(EVENTS, reads=(LandedFiles("events", manifest="*.manifest"),))
+    land(settings, 1, "a.jsonl")
+    b = land(settings, 1, "b.jsonl")
+    land(settings, 1, "m.manifest", "a.jsonl\nb.jsonl\n")
+    day = planned(table, [1], EMPTY, settings).work[0].days[jan(1)]
+    held = replace(did(EVENTS, 1, 1, state="held"), files=file_entries(day.files))
+
+    b.unlink()  # to be delivered again
+    plan = planned(table, [1], ledger(held), settings)
+
+    assert (plan.work, plan.idle) == ((), (jan(1),))
+    assert "m.manifest (b.jsonl is not there)" in plan.notes[0]
+
+
 def test_planning_without_a_landing_is_an_error(settings: Settings) -> None:
     with pytest.raises(SourceError, match="does not exist"):
         planned(EVENTS, [1], EMPTY, settings.replace(landing="/nowhere"))
