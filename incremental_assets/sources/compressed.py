@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,14 @@ import pyarrow as pa
 
 DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, pa.ArrowException)
 """What reading damaged content raises, but for an OSError without a number, of .bz2 and .zst."""
+
+
+def is_damage(error: OSError) -> bool:
+    """Whether content is damaged, such as of .bz2 and .zst, and not a file that is not read.
+
+    A store raises FileNotFoundError without a number, and a place before a file's begin is invalid.
+    """
+    return type(error) is OSError and error.errno in (None, errno.EINVAL)
 
 
 @contextmanager

@@ -1,12 +1,13 @@
 """XML documents: the elements of one name are the rows, read by Spark once the file is checked.
 
 Spark looks for rows, not at documents: one without any row gives none, whatever else it holds. So
-each file is parsed first, at the speed of the disk, as CSV is read for its quotes.
+each file is parsed first, as CSV is read for its quotes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +17,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError, SourceError
-from incremental_assets.sources.compressed import DAMAGED, decompressed
+from incremental_assets.sources.compressed import DAMAGED, decompressed, is_damage
 from incremental_assets.sources.path_columns import relative_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.sources.stored_files import DataFiles, named
-from incremental_assets.storage import open_file
+from incremental_assets.storage import answering, open_file
 
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _AT_ONCE = 8
 _MOST_TAGS = 10
+_NO_DATA = ("xmlns", "xsi:")
+"""How attributes begin that say something of the document, and nothing of its data."""
 _OPTIONS = {
     "singleVariantColumn": "payload",
     "mode": "FAILFAST",
@@ -56,8 +59,8 @@ class Xml:
 def read_xml(session: SparkSession, data: DataFiles, form: Xml) -> DataFrame:
     """The rows of each document: `payload`, `_raw` (null) and `_file`.
 
-    Raises SourceError for a file that is not one well-formed document, that has a DOCTYPE, or that
-    has elements and no row among them.
+    Raises SourceError for a file that is not one well-formed document, that has a DOCTYPE, that
+    has content and no row, or of which something would be lost.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(partial(require_document, data.root, form.row_tag), data.files))
@@ -70,29 +73,90 @@ def read_xml(session: SparkSession, data: DataFiles, form: Xml) -> DataFrame:
 def require_document(root: str, row_tag: str, file: SourceFile) -> None:
     """Raise SourceError for a file that is no XML document with rows, or with an empty root."""
     where = f"{root}/{file.path}"
-    parser = expat.ParserCreate()
-    tags: dict[str, None] = {}
-
-    def element(tag: str, _attributes: object) -> None:
-        if tag.rpartition(":")[2] == row_tag:
-            parser.StartElementHandler = None  # the rest is parsed without a call for each
-            tags.clear()
-        elif len(tags) < _MOST_TAGS:
-            tags[tag] = None
-
-    parser.StartElementHandler = element
-    parser.StartDoctypeDeclHandler = _doctype
+    document = _Document(row_tag)
     try:
-        with open_file(where) as stream, decompressed(stream, where) as content:
-            parser.ParseFile(content)
+        with (
+            answering(where),
+            open_file(where) as stream,
+            decompressed(stream, where) as content,
+        ):
+            document.parser.ParseFile(content)
     except (*DAMAGED, expat.ExpatError, ValueError) as error:
         raise _refused(where, str(error)) from error
     except OSError as error:
-        if not error.errno:  # of damaged .bz2 and .zst
+        if is_damage(error):
             raise _refused(where, str(error)) from error
         raise not_readable(where, error) from error
-    if len(tags) > 1:
-        raise _refused(where, f"it has no element {row_tag}, but {named(list(tags))}")
+    if document.is_other:
+        raise _refused(where, f"it has no element {row_tag}, but {named(list(document.tags))}")
+
+
+class _Document:
+    """What is asked of a document as it is parsed. Handlers raise ValueError for what is refused.
+
+    Text costs a call for each piece of it, so it is looked at before the first row, and after
+    comments, alone.
+    """
+
+    def __init__(self, row_tag: str) -> None:
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler = self._start
+        self.parser.CharacterDataHandler = self._text
+        self.parser.StartDoctypeDeclHandler = _doctype
+        self.parser.CommentHandler = self._comment
+        self.parser.ProcessingInstructionHandler = self._comment
+        self.tags: dict[str, None] = {}
+        self._row_tag = row_tag
+        self._has_row = self._has_content = self._is_after_comment = False
+
+    @property
+    def is_other(self) -> bool:
+        """Whether it has no row, and is no empty root."""
+        return self._has_content and not self._has_row
+
+    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if len(attributes) > 1 and len({_local(name) for name in attributes}) < len(attributes):
+            raise ValueError(
+                f"line {self.parser.CurrentLineNumber}: {tag} has attributes that differ in their "
+                "prefix alone, and one of them would be lost"
+            )
+        if self._is_after_comment:
+            self._end()
+        if self._has_row:
+            return
+        if _local(tag) == self._row_tag:
+            self._has_row = True
+            self.parser.CharacterDataHandler = None
+            return
+        own = [name for name in attributes if not name.startswith(_NO_DATA)]
+        self._has_content |= bool(self.tags or own)
+        if len(self.tags) < _MOST_TAGS:
+            self.tags[tag] = None
+
+    def _end(self, _tag: str = "") -> None:
+        self._is_after_comment = False
+        self.parser.EndElementHandler = None
+        if self._has_row:
+            self.parser.CharacterDataHandler = None
+
+    def _comment(self, *_: str) -> None:
+        self._is_after_comment = True
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+
+    def _text(self, text: str) -> None:
+        if text.isspace():
+            return
+        if self._is_after_comment:
+            raise ValueError(
+                f"line {self.parser.CurrentLineNumber}: a text follows a comment or processing "
+                "instruction, and Spark loses one that goes on after it"
+            )
+        self._has_content = True
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
 def _doctype(*_: object) -> None:

@@ -42,8 +42,10 @@ FILES: dict[str, bytes] = {
     "c.xml": f'<?xml version="1.0" encoding="ISO-8859-1"?>{CAFE}'.encode("latin-1"),
     "d.xml": f'<?xml version="1.0" encoding="windows-1252"?>{CAFE}'.encode("cp1252"),
     "e.xml": f'<?xml version="1.0" encoding="UTF-16"?>{CAFE}'.encode("utf-16"),
-    "f.xml": b"<orders/>",
+    "f.xml": b"<orders xmlns='http://a'/>",
     "g.xml": b"",
+    "h.xml": b"""<o><order xmlns="http://a" xmlns:x="http://b" id="1" x:kind="2"><!-- c --><id>3</id>
+      <n>foo<!-- d --></n></order></o>""",
 }
 
 
@@ -59,4 +61,7 @@ def test_elements_are_rows_with_all_that_they_hold(spark: SparkSession, tmp_path
     for row, payload in zip(found, payloads(found), strict=True):
         by_file.setdefault(row["_file"].rpartition("/")[2], []).append(payload)
     assert by_file.pop("a.xml") == EXPECTED
+    assert by_file.pop("h.xml") == [
+        {"xmlns": "http://a", "x": "http://b", "id": ["1", "3"], "kind": "2", "n": "foo"}
+    ]
     assert by_file == {name: [{"n": "café"}] for name in FILES if name[0] in "bcde"}
