@@ -17,8 +17,8 @@ SMALL_ROWS: Final = 5_000_000
 SMALL_BYTES: Final = 2**30
 """The same in bytes of landed text."""
 INFLATED: Final = 8
-"""How many times as large Parquet, or a compressed text, may be as it is read."""
-_INFLATED_ENDS: Final = (*COMPRESSED, ".parquet")
+"""How many times as large Parquet, a compressed text or an archive, may be as it is read."""
+_INFLATED_ENDS: Final = (*COMPRESSED, ".parquet", ".zip")
 
 
 def in_batches(
@@ -70,7 +70,7 @@ def _landed_bytes(work: Work) -> int:
     if work.source is not None:
         return 0
     return sum(
-        file.size * (INFLATED if file.path.endswith(_INFLATED_ENDS) else 1)
+        file.size * (INFLATED if file.path.lower().endswith(_INFLATED_ENDS) else 1)
         for day in work.days.values()
         for file in day.files
     )

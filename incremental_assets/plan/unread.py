@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import PurePosixPath
 
 from incremental_assets.errors import SourceError
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import DAY_FOLDERS, is_hidden
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored_files import COMPRESSED, FeedFormat, may_be_of
+from incremental_assets.sources.stored_files import FeedFormat, is_foreign
 from incremental_assets.storage import names_in
 from incremental_assets.table import Table
 
 _NAMED = 5
-_OTHER = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
 _NAMES: Mapping[FeedFormat, str] = {
     "json": "lines of JSON",
     "json_document": "JSON documents",
@@ -52,8 +50,7 @@ def _read(tables: Sequence[Table], settings: Settings) -> set[str]:
 
 def other_format(feed: LandedFiles, files: Sequence[SourceFile]) -> str:
     """A note on files whose names show another format than the feed has; else ""."""
-    others = _OTHER - {f".{feed.kind}", ".tsv" if feed.kind == "csv" else ""}
-    names = [f.path for f in files if not may_be_of(feed.kind, f.path) or _suffix(f.path) in others]
+    names = [file.path for file in files if is_foreign(feed.kind, file.path)]
     if not names:
         return ""
     return (
@@ -112,9 +109,3 @@ def _some(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     shown = ", ".join(n if n.isprintable() else repr(n)[1:-1] for n in names[:_NAMED])
     return shown + (f" and {more:,} more" if more > 0 else "")
-
-
-def _suffix(path: str) -> str:
-    """The ending of a file's name that says its format, not how it is compressed."""
-    *_, last = ["", *(s for s in PurePosixPath(path.lower()).suffixes if s not in COMPRESSED)]
-    return last

@@ -220,8 +220,8 @@ class LandedFiles:
         Of lines, all that are not blank. Archives are unpacked to `folder` until the end of the
         batch. Raises SourceError for a file of another format.
         """
-        archives = tuple(file for file in files if is_archive(file.path))
-        plain = tuple(file for file in files if not is_archive(file.path))
+        archives = tuple(file for file in files if is_archive(file.path) and file.size)
+        plain = tuple(file for file in files if not (is_archive(file.path) and file.size))
         parts = [self._rows(frames, DataFiles(landing, plain))] if plain or not archives else []
         if archives:
             opened = partial(unpacked, landing, archives, self.kind, folder)

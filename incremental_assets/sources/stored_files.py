@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from incremental_assets.delta_log_files import DELTA_LOG
@@ -38,6 +38,7 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".zstd")
 # there is, or gave no row.
 FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")
 UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", *FRAMED_BY_HADOOP)
+_OTHER = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
 _EXAMPLES = 5
 
 
@@ -125,6 +126,18 @@ def may_be_of(wanted: Format | FeedFormat, name: str) -> bool:
     """Whether a file of that name may be of a format: it shows none, or that one."""
     shown = format_of(name)
     return shown in (wanted, None) or (wanted == "json_document" and shown == "json")
+
+
+def is_foreign(wanted: FeedFormat, name: str) -> bool:
+    """Whether a file's name shows another format, also one that is not read by its name."""
+    others = _OTHER - {f".{wanted}", ".tsv" if wanted == "csv" else ""}
+    return not may_be_of(wanted, name) or _suffix(name) in others
+
+
+def _suffix(path: str) -> str:
+    """The ending of a file's name that says its format, not how it is compressed."""
+    *_, last = ["", *(s for s in PurePosixPath(path.lower()).suffixes if s not in COMPRESSED)]
+    return last
 
 
 def named(names: Sequence[str]) -> str:
