@@ -29,7 +29,7 @@ from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
-from incremental_assets.sources.landed_files import missing_or_changed
+from incremental_assets.sources.landing_root import missing_or_changed
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.table import Table

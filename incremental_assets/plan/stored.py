@@ -25,7 +25,7 @@ from incremental_assets.plan.landed import HELD_IS_GONE, snapshot_work
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
-from incremental_assets.sources.landed_files import require_root
+from incremental_assets.sources.landing_root import require_root
 from incremental_assets.sources.source import FixedSource, Past, Source, Version
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table

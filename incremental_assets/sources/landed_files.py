@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial, reduce
@@ -14,19 +13,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.choices import require_choice
-from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
 from incremental_assets.sources.archives import UnpackFolder, archive_of, is_archive, unpacked
 from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.deliveries import Signs
+from incremental_assets.sources.landing_root import listing, require_root
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
 from incremental_assets.sources.loaded_files import NOTHING_LOADED, FileState, Loaded
 from incremental_assets.sources.payloads import line_objects, row_objects
 from incremental_assets.sources.rows import no_rows
-from incremental_assets.sources.source_file import SourceFile, not_readable, require_findable
+from incremental_assets.sources.source_file import SourceFile, require_findable
 from incremental_assets.sources.stored import FixedFiles
 from incremental_assets.sources.stored_files import (
     COMPRESSED,
@@ -39,7 +39,7 @@ from incremental_assets.sources.stored_files import (
     FileFormat,
 )
 from incremental_assets.sources.xml_documents import Xml, read_xml
-from incremental_assets.storage import StoredFile, files_at, files_below, names_in, open_store
+from incremental_assets.storage import StoredFile, files_at, files_below, names_in
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MARKER = re.compile(r"(?!\.+$)[A-Za-z0-9_.-]+")
@@ -115,7 +115,7 @@ class LandedFiles:
         root is missing.
         """
         require_root(landing)
-        with _listing(landing):
+        with listing(landing):
             if self.places.is_by_arrival:
                 found = self._all_by_arrival(landing, loaded)
                 return sorted({day for day, _, _ in found if day is not None})
@@ -147,7 +147,7 @@ class LandedFiles:
         found: dict[date, list[StoredFile]] = {day: [] for day in days}
         waits: dict[str, str] = {}
         may_wait = bool(self.signs or self.quiet_for)
-        with _listing(landing):
+        with listing(landing):
             for day, files, incomplete in self._listed(landing, days, loaded):
                 if day is None or day not in found:
                     continue
@@ -191,7 +191,7 @@ class LandedFiles:
         """The paths below the feed's folder that no load reads, though they are not hidden."""
         require_root(landing)
         passed: list[str] = []
-        with _listing(landing):
+        with listing(landing):
             for _ in self.places.places(self._names(landing), passed=passed):
                 pass
         return passed
@@ -330,48 +330,3 @@ def _modified(file: StoredFile) -> datetime:
 def layout_of(text: str) -> Layout:
     """The layout of a pattern; it is asked for again with each path. Raises DefinitionError."""
     return Layout(text)
-
-
-@contextmanager
-def _listing(landing: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise not_readable(error.filename or landing, error) from error
-
-
-def missing_or_changed(landing: str, files: list[SourceFile]) -> list[SourceFile]:
-    """Which of the files are missing, or have another size than when they were listed.
-
-    To explain why a read failed.
-    """
-    root = local_path(landing)
-    if root is None:
-        store, path = open_store(landing)
-        return [f for f in files if not store.exists(f"{path}/{f.path}")]
-    missing = []
-    for file in files:
-        try:
-            if (root / file.path).stat().st_size != file.size:
-                missing.append(file)
-        except OSError:
-            missing.append(file)
-    return missing
-
-
-def require_root(landing: str) -> None:
-    """Raise SourceError if the landing root is not there."""
-    root = local_path(landing)
-    if root is None:
-        return
-    try:
-        there, a_folder = root.exists(), root.is_dir()
-    except OSError as error:
-        raise not_readable(error.filename or landing, error) from error
-    if not a_folder:
-        what = "is not a folder" if there else "does not exist"
-        raise SourceError(
-            f"The landing root {root} {what}. Set INCREMENTAL_ASSETS_LANDING to the folder that "
-            "holds the feeds, or land the demo feed with `incremental-assets demo land --from "
-            "2017-01-01 --to 2017-01-07`."
-        )

@@ -70,6 +70,7 @@ def test_rows_of_an_archive_land_as_its_own_and_are_replaced_with_it(
     (folder / "a%20=b é.ZIP").write_bytes(zipped(several))
     (folder / "other.json.zip").write_bytes(zipped({"d.json": lines(6)}, zipfile.ZIP_LZMA))
     (folder / "without.zip").write_bytes(zipped({}))
+    (folder / "nothing.zip").touch()
 
     def landed() -> set[tuple[str, Any]]:
         lake.load(bronze, DAY)

@@ -14,7 +14,8 @@ from deltalake import write_deltalake
 from incremental_assets.errors import SourceError
 from incremental_assets.retail.feed.land import LandSummary, land
 from incremental_assets.sources.delta_commits import delta_files_since
-from incremental_assets.sources.landed_files import LandedFiles, missing_or_changed
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.landing_root import missing_or_changed
 from incremental_assets.sources.source_file import with_content_tag
 from incremental_assets.sources.stored import Stored, fixed_at
 from incremental_assets.sources.stored_delta import FixedDelta

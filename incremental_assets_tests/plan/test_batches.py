@@ -94,13 +94,13 @@ def test_what_follows_a_small_month_and_is_large_is_looked_at_once() -> None:
     assert planned.asked[:4] == [DAYS[:31], DAYS[:366], DAYS[:31], DAYS[31:62]]
 
 
-@pytest.mark.parametrize("name", ["day.jsonl", "day.jsonl.gz"])
+@pytest.mark.parametrize("name", ["day.jsonl", "day.jsonl.gz", "day.ZIP"])
 def test_files_count_by_the_bytes_of_their_text(name: str) -> None:
     def batches(size: int) -> list[int]:
         files = (SourceFile(name, size),)
         return _sizes(_Planned({day: DayWork(day, "1 new file", files=files) for day in DAYS[::2]}))
 
-    fits = SMALL_BYTES // 200 // (INFLATED if name.endswith(".gz") else 1)
+    fits = SMALL_BYTES // 200 // (1 if name.endswith(".jsonl") else INFLATED)
     assert batches(fits)[0] == SMALL_DAYS_PER_BATCH
     assert batches(10 * fits) == MONTHS
 

@@ -14,7 +14,8 @@ import fsspec
 import pytest
 
 from incremental_assets.errors import DefinitionError, SettingsError, SourceError
-from incremental_assets.sources.landed_files import LandedFiles, missing_or_changed
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.landing_root import missing_or_changed
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.storage import files_below
 
