@@ -20,7 +20,7 @@ from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.row_rules import KEY_COMPLETE, key_complete, required
 from incremental_assets.quality.rule import RowRule, Rule, Severity
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.loaded_files import NOTHING_LOADED, Loaded
+from incremental_assets.sources.loaded_files import NOTHING_LOADED, LoadedFiles
 from incremental_assets.sources.source import Source
 from incremental_assets.table_checks import check_kinds, check_table
 from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
@@ -184,7 +184,9 @@ class Table:
         source = self.source
         return source and self.changes.reading(source.below(landing))
 
-    def landed_days(self, landing: str, loaded: Loaded = NOTHING_LOADED) -> Sequence[date] | None:
+    def landed_days(
+        self, landing: str, loaded: LoadedFiles = NOTHING_LOADED
+    ) -> Sequence[date] | None:
         """The landing days of its landed files; None where the rows alone show their days.
 
         Raises SourceError if the landing root is missing.

@@ -9,7 +9,7 @@ from datetime import date
 from incremental_assets.plan.inspector import CachedInspector
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.loaded_files import Loaded
+from incremental_assets.sources.loaded_files import LoadedFiles
 from incremental_assets.sources.source import FixedSource, Source
 
 
@@ -21,7 +21,7 @@ class PlanInspector(CachedInspector):
     _fixed: dict[Source, FixedSource] = field(default_factory=dict)
 
     def listed(
-        self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: Loaded
+        self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: LoadedFiles
     ) -> Mapping[date, DayFiles]:
         # What a table has loaded shows the days of its files, and which deliveries are complete.
         if feed.places.is_by_arrival or feed.manifest:

@@ -69,7 +69,7 @@ class Signs:
         if data and all(is_as_loaded(SourceFile.of(f), known(f.path)) for f in data):
             return data, {}
         manifests = [file for file in signs.values() if file.path != prefix + self.marker]
-        delivery = _Delivery(where, prefix, {f.path: f for f in data}, signs, known)
+        delivery = _DeliveredFiles(where, prefix, {f.path: f for f in data}, signs, known)
         reasons = delivery.reasons(manifests, unquiet)
         for file in data:
             reasons.setdefault(file.path, f"no {self.manifest} in its folder names it")
@@ -86,7 +86,7 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Delivery:
+class _DeliveredFiles:
     """The files of a place, whose path with a slash is `prefix`."""
 
     where: str

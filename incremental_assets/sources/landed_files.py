@@ -23,7 +23,7 @@ from incremental_assets.sources.deliveries import Signs
 from incremental_assets.sources.landing_root import listing, require_root
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
-from incremental_assets.sources.loaded_files import NOTHING_LOADED, FileState, Loaded
+from incremental_assets.sources.loaded_files import NOTHING_LOADED, FileState, LoadedFiles
 from incremental_assets.sources.payloads import line_objects, row_objects
 from incremental_assets.sources.rows import no_rows
 from incremental_assets.sources.source_file import SourceFile, require_findable
@@ -107,7 +107,7 @@ class LandedFiles:
         """The layout, as what it means."""
         return layout_of(self.layout)
 
-    def days(self, landing: str, loaded: Loaded = NOTHING_LOADED) -> list[date]:
+    def days(self, landing: str, loaded: LoadedFiles = NOTHING_LOADED) -> list[date]:
         """The landing days that have a folder or a file.
 
         `loaded` are the files that a table has loaded. They count where paths say no day: a file
@@ -122,7 +122,9 @@ class LandedFiles:
             places = self.places.places(self._names(landing))
             return sorted({place.day for place in places if place.day is not None})
 
-    def files(self, landing: str, day: date, loaded: Loaded = NOTHING_LOADED) -> list[SourceFile]:
+    def files(
+        self, landing: str, day: date, loaded: LoadedFiles = NOTHING_LOADED
+    ) -> list[SourceFile]:
         """The files of a landing day, by path; empty where the feed has none of that day.
 
         Raises SourceError if the landing root is missing or something cannot be listed.
@@ -130,13 +132,13 @@ class LandedFiles:
         return self.by_day(landing, [day], loaded)[day]
 
     def by_day(
-        self, landing: str, days: Collection[date], loaded: Loaded = NOTHING_LOADED
+        self, landing: str, days: Collection[date], loaded: LoadedFiles = NOTHING_LOADED
     ) -> Mapping[date, list[SourceFile]]:
         """The files of each of these landing days, by path. Raises as `files` does."""
         return {day: list(files) for day, files in self.listing(landing, days, loaded).items()}
 
     def listing(
-        self, landing: str, days: Collection[date], loaded: Loaded = NOTHING_LOADED
+        self, landing: str, days: Collection[date], loaded: LoadedFiles = NOTHING_LOADED
     ) -> Mapping[date, DayFiles]:
         """The files of each of these landing days, as they are listed. Raises as `files` does.
 
@@ -196,7 +198,7 @@ class LandedFiles:
                 pass
         return passed
 
-    def day_of(self, path: str, loaded: Loaded = NOTHING_LOADED) -> date | None:
+    def day_of(self, path: str, loaded: LoadedFiles = NOTHING_LOADED) -> date | None:
         """The landing day of a path below the landing root; None for none that is known."""
         feed, _, below = path.partition("/")
         if feed != self.feed or any(is_hidden(name) for name in below.split("/")):
@@ -250,14 +252,14 @@ class LandedFiles:
             return "xml"
         return "csv" if isinstance(self.format, Csv) else self.format
 
-    def _listed(self, landing: str, days: Collection[date], loaded: Loaded) -> Iterator[_Some]:
+    def _listed(self, landing: str, days: Collection[date], loaded: LoadedFiles) -> Iterator[_Some]:
         """The files with their days, and by path why their delivery is not complete."""
         if self.places.is_by_arrival:
             return self._all_by_arrival(landing, loaded)
         listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
         return listed(f"{landing}/{self.feed}", days, loaded)
 
-    def _all_by_arrival(self, landing: str, loaded: Loaded) -> Iterator[_Some]:
+    def _all_by_arrival(self, landing: str, loaded: LoadedFiles) -> Iterator[_Some]:
         """Every file, with the day on which it was loaded first, or else was last modified."""
         is_on_disk = local_path(landing) is not None
         listed = self._walked if is_on_disk else self._in_one_listing
@@ -275,7 +277,7 @@ class LandedFiles:
         return not self.places.are_days_named or len(days) > _MOST_LISTINGS
 
     def _in_one_listing(
-        self, folder: str, days: Collection[date] | None, loaded: Loaded
+        self, folder: str, days: Collection[date] | None, loaded: LoadedFiles
     ) -> Iterator[_Some]:
         places: dict[str, list[StoredFile]] = {}
         for file in files_below(folder, skip=self.signs.skips):
@@ -287,7 +289,7 @@ class LandedFiles:
                 yield day, *self._complete(folder, place, found, loaded)
 
     def _walked(
-        self, folder: str, days: Collection[date] | None, loaded: Loaded
+        self, folder: str, days: Collection[date] | None, loaded: LoadedFiles
     ) -> Iterator[_Some]:
         for place in self.places.places(self._names_below(folder), days):
             found = files_at(folder, place.path, self.signs.skips)
@@ -301,7 +303,7 @@ class LandedFiles:
         return Signs(self.marker, self.manifest)
 
     def _complete(
-        self, folder: str, place: str, files: Sequence[StoredFile], loaded: Loaded
+        self, folder: str, place: str, files: Sequence[StoredFile], loaded: LoadedFiles
     ) -> tuple[list[StoredFile], Mapping[str, str]]:
         def known(path: str) -> FileState | None:
             path, own = f"{self.feed}/{path}", self.places.day_of(path)

@@ -20,7 +20,7 @@ class FileState(Protocol):
     def modified(self) -> str: ...
 
 
-class Loaded(Protocol):
+class LoadedFiles(Protocol):
     """The files that a table has loaded, by their path below the landing root."""
 
     def files(self, day: date, /) -> Mapping[str, FileState]:
@@ -42,7 +42,7 @@ class _NothingLoaded:
         return {}
 
 
-NOTHING_LOADED: Final[Loaded] = _NothingLoaded()
+NOTHING_LOADED: Final[LoadedFiles] = _NothingLoaded()
 
 
 def is_as_loaded(file: SourceFile, before: FileState | None) -> bool:

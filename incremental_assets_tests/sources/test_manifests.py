@@ -16,7 +16,7 @@ import pytest
 
 from incremental_assets.sources import deliveries
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.loaded_files import NOTHING_LOADED, Loaded
+from incremental_assets.sources.loaded_files import NOTHING_LOADED, LoadedFiles
 from incremental_assets.sources.manifests import LARGEST, MOST_NAMED, NamedFile, named_files
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.storage import StoredFile, open_file, remove, write_file
@@ -118,7 +118,7 @@ def known(landing: str, *names: str, feed: LandedFiles = FEED) -> Known:
 
 
 def waiting(
-    landing: str, loaded: Loaded = NOTHING_LOADED, feed: LandedFiles = FEED
+    landing: str, loaded: LoadedFiles = NOTHING_LOADED, feed: LandedFiles = FEED
 ) -> dict[str, str]:
     """What is listed of the day, with the reason to wait."""
     prefix = f"sales/{DAY}/"
