@@ -142,15 +142,24 @@ def remove_left(folder: UnpackFolder) -> None:
 
 def archive_of(file: Column, archives: Sequence[SourceFile]) -> Column:
     """The path of the archive, one of these, that an unpacked file is from."""
-    number = F.substring_index(F.substring_index(file, "/", -2), "/", 1).cast("int")
+    folder = F.substring_index(F.substring_index(file, "/", -2), "/", 1)
+    number = F.substring_index(folder, "-", 1).cast("int")
     paths = F.split(F.lit(_BETWEEN.join(archive.path for archive in archives)), _BETWEEN)
     return F.element_at(paths, number + 1)
 
 
 def _inside(number: int, archive: SourceFile) -> str:
-    """The folder of an archive, in the same folders: they may name columns, and its name not."""
-    parents, slash, _ = archive.path.rpartition("/")
-    return f"{parents}{slash}{number}"
+    """The folder of an archive, in the same folders: they may name columns, and its name not.
+
+    The number is what tells it from others; the name is for messages.
+    """
+    parents, slash, name = archive.path.rpartition("/")
+    return f"{parents}{slash}{number}-{_safe(name)}"
+
+
+def _safe(name: str) -> str:
+    """The end of a name, of signs that every disk and store takes, and Spark as no pattern."""
+    return _OTHER_SIGNS.sub("-", name)[-_LONGEST_NAME:]
 
 
 def _as_landed(text: str, members: Mapping[str, str]) -> str:
@@ -170,8 +179,7 @@ def _unpack(root: str, kind: FeedFormat, archive: SourceFile, folder: str) -> Ma
             with zipfile.ZipFile(stream) as opened:
                 for number, member in enumerate(_data_in(opened, where, archive.size, kind, count)):
                     # Its own name is for messages and its ending, not for a place on the disk.
-                    own = _OTHER_SIGNS.sub("-", member.filename)[-_LONGEST_NAME:]
-                    path = f"{folder}/{number:05}-{own}"
+                    path = f"{folder}/{number:05}-{_safe(member.filename)}"
                     found[path] = f"{where}: {member.filename}"
                     with opened.open(member) as content:
                         _copy(content, path, where)

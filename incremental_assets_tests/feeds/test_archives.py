@@ -201,7 +201,7 @@ def test_archives_of_an_object_store_are_unpacked_there() -> None:
     folder = UnpackFolder("memory://lake", "t", 1)
     with unpacked("memory://archives", files, "csv", folder) as data:
         (file,) = data.files
-        assert file.path == "sales/0/00000-x-a.csv"
+        assert file.path == "sales/0-a.zip/00000-x-a.csv"
         assert store.cat_file(f"{data.root.removeprefix('memory:/')}/{file.path}") == b"id\n1\n"
 
     assert not store.exists("/lake/_unpacked/t/1")
