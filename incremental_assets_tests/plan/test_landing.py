@@ -16,8 +16,10 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import (
     digests,
     file_entries,
+    plan_table,
     why_pending,
 )
+from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
@@ -200,6 +202,22 @@ def test_files_that_were_held_are_not_loaded_without_the_rest_of_their_delivery(
 
     assert (plan.work, plan.idle) == ((), (jan(1),))
     assert "m.manifest (b.jsonl is not there)" in plan.notes[0]
+
+
+def test_a_delivery_is_judged_for_each_table_that_reads_it(settings: Settings) -> None:
+    table = replace(EVENTS, reads=(LandedFiles("events", manifest="*.manifest"),))
+    other = replace(table, name="bronze/other")
+    a = land(settings, 1, "a.jsonl")
+    land(settings, 1, "b.jsonl")
+    land(settings, 1, "m.manifest", "a.jsonl\nb.jsonl\n")
+    files = planned(table, [1], EMPTY, settings).work[0].days[jan(1)].files
+    view = ledger(replace(did(EVENTS, 1, 1), files=file_entries(files)))
+    a.unlink()  # archived
+    inspection = PlanInspector()
+
+    plans = [plan_table(t, [jan(1)], view, settings, jan(9), inspection) for t in (table, other)]
+
+    assert [len(plan.notes) for plan in plans] == [0, 1]
 
 
 def test_planning_without_a_landing_is_an_error(settings: Settings) -> None:
