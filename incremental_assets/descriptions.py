@@ -8,6 +8,7 @@ from incremental_assets.delta.delta_table import columns_of
 from incremental_assets.lineage import Origin, lineage_of
 from incremental_assets.table import Table
 
+LONGEST_COMMENT = 4_000  # delta-rs takes no longer description of a table
 Origins = Mapping[str, Sequence[Origin]]
 
 # Columns that the load itself adds.
@@ -24,6 +25,12 @@ _OWN = {
     "valid_to": "When this version ended, exclusive; null: it is current.",
     "is_current": "Whether this version is current.",
 }
+
+
+def comment_of(text: str) -> str:
+    """A description as a comment: in one line, for catalogs print comments among what they know."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_COMMENT else f"{line[: LONGEST_COMMENT - 1]}…"
 
 
 def origins_of(table: Table, columns: Sequence[str], lake: str) -> Origins:

@@ -72,7 +72,7 @@ class CatalogError(IncrementalAssetsError):
 
 
 class EntryError(CatalogError):
-    """A catalog has something else under the name of a table."""
+    """A catalog refuses the entry of one table, or has something else under its name."""
 
 
 class LedgerError(IncrementalAssetsError):

@@ -205,10 +205,12 @@ class Lakehouse:
                 if done < len(wanted) and (worked or now - logged_at > _SILENT_SECONDS):
                     self.log(_progress(table, done, len(wanted), now - started))
                     logged_at = now
-            if any(result.entries for result in results.values()):
-                self._registration.after_load(table)
-        versions = [e.target_version for r in results.values() for e in r.entries]
-        last = max((v for v in versions if v is not None), default=None)
+            versions = [e.target_version for r in results.values() for e in r.entries]
+            last = max((v for v in versions if v is not None), default=None)
+            if last is not None:
+                self._registration.write_comments(table)
+        if last is not None:
+            self._registration.after_load(table)
         return TableLoadResult(table.name, results, time.monotonic() - started, last)
 
     def _do(

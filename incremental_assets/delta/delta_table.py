@@ -11,11 +11,12 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
 
 from incremental_assets.delta.writable import CHANGE_FEED, require_plain_writes
+from incremental_assets.delta_commit import NO_HOOKS, retried_commit
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.locations import local_path
 
@@ -166,14 +167,20 @@ def field_of(column: StructField) -> Mapping[str, Any]:
 
 
 def add_columns(path: str, columns: Sequence[Mapping[str, Any]]) -> None:
-    """Add those of these columns (fields of Delta's schema) that the table lacks."""
-    table = DeltaTable(path)
-    have = {field.name.lower() for field in table.schema().fields}
-    new = [dict(field) for field in columns if field["name"].lower() not in have]
-    if not new:
-        return
-    added = schema_of(path, new)
-    try:
-        table.alter.add_columns(list(added.fields))
-    except (DeltaError, OSError) as error:
-        raise LakeError(f"{path} cannot be given columns: {error}") from error
+    """Add those of these columns (fields of Delta's schema) that the table lacks.
+
+    Raises ConflictError and LakeError.
+    """
+
+    def attempt() -> None:
+        table = DeltaTable(path)
+        have = {field.name.lower() for field in table.schema().fields}
+        new = [dict(field) for field in columns if field["name"].lower() not in have]
+        if new:
+            table.alter.add_columns(
+                list(schema_of(path, new).fields),
+                commit_properties=CommitProperties(max_commit_retries=0),
+                post_commithook_properties=NO_HOOKS,
+            )
+
+    retried_commit(path, attempt, "Not all of its columns were added")

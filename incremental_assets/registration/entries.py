@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.errors import CatalogError, EntryError
 from incremental_assets.locations import local_path
 from incremental_assets.registration.statements import (
@@ -16,10 +18,18 @@ from incremental_assets.registration.statements import (
     statements,
 )
 from incremental_assets.settings import LAYER, PREFIX, Settings
+from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.table import Table
 
 _SESSION_CATALOG = "spark_catalog"
 _OF_DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+# Plugins that keep tables of other formats in Spark's own catalog.
+_WRAPPERS = (
+    _OF_DELTA,
+    "org.apache.iceberg.spark.SparkSessionCatalog",
+    "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+)
+_SCHEMES = {"s3a": "s3", "abfss": "abfs"}
 _KINDS = {"VIEW": "a view", "MANAGED": "a managed table", "EXTERNAL": "an external table"}
 
 
@@ -29,7 +39,7 @@ def require_lasting(session: SparkSession, catalog: str) -> None:
         return
     own = session.conf.get(f"spark.sql.catalog.{_SESSION_CATALOG}", _OF_DELTA)
     kept_in = session.conf.get("spark.sql.catalogImplementation", "in-memory")
-    if own == _OF_DELTA and kept_in == "in-memory":
+    if own in _WRAPPERS and kept_in == "in-memory":
         raise CatalogError(
             f"{PREFIX}CATALOG is {_SESSION_CATALOG}, which this Spark keeps in its memory, and "
             "it ends with this process. Have Spark use a metastore (spark.sql.catalogImplementation"
@@ -50,18 +60,62 @@ def enter(session: SparkSession, settings: Settings, table: Table) -> bool:
     """Whether a table of the lake was not in the catalog; it is then.
 
     The Delta table has to be there: Spark would create one. Raises EntryError where the catalog
-    has something else under its name.
+    refuses this table or has something else under its name; errors of Spark where it does not
+    answer at all.
     """
     name, path = catalog_name(settings, table), f"{settings.lake}/{table.name}"
+    found = _looked_up(session, name)
+    is_new = found is None
+    if found is None:
+        _require_seen(session, path, table)
+        found = _created(session, settings, table)
+    _require_same(found, table, name, path)
+    return is_new
+
+
+def _created(session: SparkSession, settings: Settings, table: Table) -> Mapping[str, str]:
+    """The entry of a table that had none; another run may create it at the same time."""
+    name = catalog_name(settings, table)
     schema, create = statements(settings, table)
-    has_schema = session.catalog.databaseExists(name.schema_sql)
-    before = entry(session, name) if has_schema else None
-    if not has_schema:  # who may create tables in one need not be allowed to create one
-        session.sql(schema).collect()
-    if before is None:
-        session.sql(create).collect()  # if another run was faster, it does nothing
-    _require_same(before or entry(session, name) or {}, table, name, path)
-    return before is None
+    try:
+        # Who may create tables in a schema need not be allowed to create one.
+        if not session.catalog.databaseExists(name.schema_sql):
+            session.sql(schema).collect()
+        session.sql(create).collect()
+    except SPARK_ERRORS as error:
+        found = _looked_up(session, name)  # raises where the catalog has become unreachable
+        if found is None:
+            raise EntryError(
+                f"{table.name} was not registered: the catalog refuses {name}: "
+                f"{what_failed(error)}. No row of it is concerned. Have whoever keeps the catalog "
+                "grant what is missing; then run "
+                f"`incremental-assets register {table.name}`."
+            ) from error
+        return found
+    return entry(session, name) or {}
+
+
+def _looked_up(session: SparkSession, name: CatalogName) -> Mapping[str, str] | None:
+    """The entry of a table; None where there is none, or no schema for it."""
+    return entry(session, name) if session.catalog.databaseExists(name.schema_sql) else None
+
+
+def _require_seen(session: SparkSession, path: str, table: Table) -> None:
+    """Raise EntryError where Spark has no, or another, table at the path: it may run elsewhere."""
+    own = open_table(path)
+    try:
+        found = session.sql(f"DESCRIBE DETAIL delta.`{path}`").select("id").collect()
+    except SPARK_ERRORS as error:
+        why = what_failed(error)
+    else:
+        if own is not None and found and found[0][0] == own.metadata().id:
+            return
+        why = "there is another one"
+    raise EntryError(
+        f"{table.name} was not registered: Spark does not find the table {path} where it runs: "
+        f"{why}. Have the lake where both this process and Spark reach it under the same path, or "
+        f"in an object store; then run `incremental-assets register {table.name}`."
+    )
 
 
 def entry(session: SparkSession, name: CatalogName) -> Mapping[str, str] | None:
@@ -70,10 +124,20 @@ def entry(session: SparkSession, name: CatalogName) -> Mapping[str, str] | None:
     DESCRIBE asks the Delta table, too, which need no longer be where the catalog says.
     """
     shown = session.sql(f"SHOW TABLE EXTENDED IN {name.schema_sql} LIKE {literal(name.table)}")
-    rows = shown.select("information").collect()
-    if not rows:
-        return None
-    return dict(line.split(": ", 1) for line in rows[0][0].splitlines() if ": " in line)
+    is_own = ~F.col("isTemporary") & (F.lower("tableName") == name.table.lower())
+    rows = shown.where(is_own).select("information").collect()  # temporary views are listed, too
+    return parsed(rows[0][0]) if rows else None
+
+
+def parsed(information: str) -> Mapping[str, str]:
+    """The lines of an entry by their names.
+
+    A comment of several lines may look like more of them. What the table is stands before it, and
+    where it is after it.
+    """
+    lines = [line.split(": ", 1) for line in information.splitlines() if ": " in line]
+    first = {name: value for name, value in reversed(lines) if name in ("Type", "Provider")}
+    return {**dict(lines), **first}
 
 
 def _require_same(found: Mapping[str, str], table: Table, name: CatalogName, path: str) -> None:
@@ -86,7 +150,7 @@ def _require_same(found: Mapping[str, str], table: Table, name: CatalogName, pat
             f"Delta table {path}: {table.name} was not registered. Rename what is there, or set "
             f"{PREFIX}CATALOG_SCHEMA to another schema, such as retail_{LAYER}."
         )
-    if _place(at) != _place(path):
+    if not is_same_place(at, path):
         moved = (
             f" If the lake was moved, remove its old entry (DROP TABLE {name.sql}: that leaves the "
             "files of an external table where they are) and register again."
@@ -104,10 +168,23 @@ def _require_same(found: Mapping[str, str], table: Table, name: CatalogName, pat
         )
 
 
-def _place(location: str) -> str:
-    """A location in one spelling: without the scheme of a disk, and one scheme for S3."""
+def is_same_place(in_catalog: str, ours: str) -> bool:
+    """Whether a location as Spark prints it, percent-encoded, is a path or URI of the lake.
+
+    A lake of the default host of HDFS names none; the catalog does.
+    """
+    (scheme, host, path), (own_scheme, own_host, own_path) = (
+        _parts(unquote(in_catalog)),
+        _parts(ours),
+    )
+    return (scheme, path) == (own_scheme, own_path) and own_host in ("", host)
+
+
+def _parts(location: str) -> tuple[str, str, str]:
+    """Scheme, host or bucket, and path, with one scheme for the clients of a store."""
     local = local_path(location)
-    plain = str(local) if local is not None else location
-    if plain.startswith("s3a://"):
-        plain = "s3://" + plain.removeprefix("s3a://")
-    return unquote(plain).rstrip("/")
+    if local is not None:
+        return "", "", str(local)
+    scheme, _, rest = location.partition("://")  # as it is: `?` and `#` are good names of files
+    host, _, path = rest.partition("/")
+    return _SCHEMES.get(scheme, scheme), host, path.strip("/")

@@ -8,31 +8,36 @@ CREATE TABLE without columns takes the table as it is.
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta.comments import Comments, missing_comments, write_comments
 from incremental_assets.delta.delta_table import open_table
-from incremental_assets.descriptions import column_descriptions
+from incremental_assets.descriptions import column_descriptions, comment_of
 from incremental_assets.errors import (
     CatalogError,
+    ConflictError,
     EntryError,
     IncrementalAssetsError,
+    LakeError,
     SettingsError,
 )
 from incremental_assets.ledger.lock import brief_lock
+from incremental_assets.locations import local_path
+from incremental_assets.registration.answers import ASK_AGAIN_SECONDS, Answers, answers_of
 from incremental_assets.registration.entries import enter, require_lasting, what_is_missing
 from incremental_assets.registration.statements import catalog_name, statements
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
-from incremental_assets.spark.load_session import own_session
+from incremental_assets.spark.load_session import statement_session
 from incremental_assets.table import Table
 
+_LOCK_SECONDS = 1.0  # a load takes longer, and writes the comments itself
 State = Literal["created", "was there", "not loaded yet"]
 
 
@@ -58,98 +63,134 @@ class Planned:
 
 @dataclass
 class Registration:
-    """Registers tables, each of them once as long as its columns and comments stay what they are.
+    """Registers tables; the catalog is asked once per process and table in a few minutes.
 
-    `spark` is asked for a session only where the catalog has to be looked at.
+    `spark` is asked for a session only where the catalog is asked.
     """
 
     settings: Settings
     spark: Callable[[], SparkSession]
     log: Callable[[str], None] = lambda _: None
-    _known: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _is_down: bool = field(default=False, repr=False)
+    now: Callable[[], float] = time.monotonic
 
-    def register(self, table: Table, *, is_locked: bool = False) -> Registered:
+    def register(self, table: Table) -> Registered:
         """Write the comments that the table lacks, and register it if the catalog lacks it.
 
-        With `is_locked` the caller holds the table's lock. Raises CatalogError where the catalog
-        cannot be used, or has something else under the table's name; LakeError and ConflictError
-        for comments that cannot be written; SettingsError where no catalog is named.
+        No comment is written while the table is loaded, nor in an object store, where that cannot
+        be told; the load writes them. Raises CatalogError where the catalog cannot be used, or has
+        something else under the table's name; LakeError for comments that could not be written,
+        after the table was registered; SettingsError where no catalog is named.
         """
         require_catalog(self.settings)
-        name = catalog_name(self.settings, table)
-        found = self._commented(table, is_locked=is_locked)
-        if found is None:  # Spark would create it
-            return Registered(table.name, str(name), "not loaded yet")
-        columns, comments = found
-        if self._known.get(table.name) == columns:
-            return Registered(table.name, str(name), "was there", comments)
-        self._is_down, missing = True, ""  # until it has answered
+        name, comments, failed = str(catalog_name(self.settings, table)), 0, None
+        if open_table(self._path(table)) is None:  # Spark would create it
+            return Registered(table.name, name, "not loaded yet")
         try:
-            with own_session(self.spark(), "tiny") as session:
+            comments = self._comments_between_loads(table)
+        except (LakeError, ConflictError) as error:
+            failed = error
+        is_new = self._enter(table)
+        if failed is not None:
+            raise LakeError(f"{table.name} is registered as {name}. {failed}") from failed
+        return Registered(table.name, name, "created" if is_new else "was there", comments)
+
+    def write_comments(self, table: Table) -> None:
+        """Write the comments that a loaded table lacks, under its lock; log what fails."""
+        if not self.settings.catalog:
+            return
+        try:
+            self._write_comments(table)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the table is loaded
+            self._log_failure(table, "has not all of its comments", error)
+
+    def after_load(self, table: Table) -> None:
+        """Register a table that was just loaded, after its lock is free; log what fails.
+
+        The load is done and stays so, however long the catalog takes. One that failed is not asked
+        again for a few minutes, whatever the table.
+        """
+        now = self.now()
+        if not self.settings.catalog or self._answers.is_down(now):
+            return
+        if self._answers.has(table.name, now):
+            return
+        name = catalog_name(self.settings, table)
+        self.log(f"{table.name}: registering as {name}")
+        try:
+            is_new = self._enter(table)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the table is loaded
+            self._log_failure(table, "not registered", error)
+        else:
+            if is_new:
+                self.log(f"{table.name}: registered as {name}")
+
+    def _enter(self, table: Table) -> bool:
+        """Whether the table was not in the catalog; it is then."""
+        missing, name = "", catalog_name(self.settings, table)
+        try:
+            with statement_session(self.spark()) as session:
                 require_lasting(session, self.settings.catalog)
                 missing = what_is_missing(session, self.settings.catalog)
-                created = enter(session, self.settings, table)
-        except EntryError:
-            self._is_down = False
+                is_new = enter(session, self.settings, table)
+        except EntryError:  # of this table alone
+            self._answers.answered(self.now())
             raise
         except SPARK_ERRORS as error:
+            self._answers.failed(self.now())
             raise CatalogError(
                 f"{table.name} cannot be registered as {name}: {what_failed(error)}.{missing} No "
                 f"row of it is concerned. Check the catalog, {PREFIX}CATALOG and "
                 f"{PREFIX}CATALOG_SCHEMA; then run `incremental-assets register {table.name}`."
             ) from error
-        self._is_down, self._known[table.name] = False, columns
-        return Registered(table.name, str(name), "created" if created else "was there", comments)
+        except Exception:
+            self._answers.failed(self.now())
+            raise
+        self._answers.answered(self.now(), table.name)
+        return is_new
 
-    def after_load(self, table: Table) -> None:
-        """Register a table that was just loaded, under its lock; log what fails.
-
-        The load is done and stays so. A catalog that failed is not asked again for other tables;
-        their comments need none.
-        """
-        if not self.settings.catalog:
-            return
-        try:
-            if self._is_down:
-                self._commented(table, is_locked=True)
-                return
-            done = self.register(table, is_locked=True)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the table is loaded
-            if not isinstance(error, IncrementalAssetsError):
-                self.log(f"{table.name}: {traceback.format_exc()}")
-            others = " Nor are the tables that this run loads after it." if self._is_down else ""
-            self.log(f"{table.name}: it is loaded, and not registered. {error}{others}")
-        else:
-            if done.state == "created":
-                self.log(f"{table.name}: registered as {done.name}")
-
-    def _commented(self, table: Table, *, is_locked: bool) -> tuple[tuple[str, ...], int] | None:
-        """Write the comments that a table lacks; its columns, and how many comments those were.
-
-        None where there is no table yet.
-        """
+    def _comments_between_loads(self, table: Table) -> int:
+        """Write the comments that a table lacks, unless a load of it may be in progress."""
+        if not _missing(self.settings, table):
+            return 0
         lake = self.settings.lake
-        found = open_table(f"{lake}/{table.name}")
-        if found is None:
-            return None
-        columns = tuple(f.name for f in found.schema().fields)
-        wanted = wanted_comments(self.settings, table, columns)
-        if not missing_comments(found, wanted):
-            return columns, 0
-        # Without the lock a commit may make a load decide again; it would be right all the same.
-        with nullcontext() if is_locked else brief_lock(lake, table.name, "a registration"):
-            return columns, write_comments(f"{lake}/{table.name}", wanted)
+        if local_path(lake) is None:  # no lock tells of loads there, and each commit disturbs one
+            self.log(f"{table.name}: no comments were written; its next load writes them")
+            return 0
+        with brief_lock(lake, table.name, "a registration", _LOCK_SECONDS) as is_held:
+            if is_held:
+                return self._write_comments(table)
+        self.log(f"{table.name}: no comments were written; the load in progress writes them")
+        return 0
+
+    def _write_comments(self, table: Table) -> int:
+        missing = _missing(self.settings, table)
+        return write_comments(self._path(table), missing) if missing else 0
+
+    def _log_failure(self, table: Table, what: str, error: Exception) -> None:
+        if not isinstance(error, IncrementalAssetsError):
+            self.log(f"{table.name}: {traceback.format_exc()}")
+        others = ""
+        if self._answers.is_down(self.now()):
+            others = (
+                f" This process does not ask the catalog for {ASK_AGAIN_SECONDS / 60:.0f} minutes."
+            )
+        self.log(f"{table.name}: it is loaded, and {what}. {error}{others}")
+
+    def _path(self, table: Table) -> str:
+        return f"{self.settings.lake}/{table.name}"
+
+    @property
+    def _answers(self) -> Answers:
+        settings = self.settings
+        return answers_of(settings.catalog, settings.catalog_schema, settings.lake)
 
 
 def planned(settings: Settings, table: Table) -> Planned:
     """What would be done to register a table that the catalog lacks. Changes nothing."""
     name = str(catalog_name(settings, table))
-    found = open_table(f"{settings.lake}/{table.name}")
-    if found is None:
+    missing = _missing(settings, table)
+    if missing is None:
         return Planned(table.name, name)
-    wanted = wanted_comments(settings, table, tuple(f.name for f in found.schema().fields))
-    missing = missing_comments(found, wanted)
     return Planned(table.name, name, tuple(statements(settings, table)), len(missing))
 
 
@@ -162,6 +203,14 @@ def require_catalog(settings: Settings) -> None:
         )
 
 
-def wanted_comments(settings: Settings, table: Table, columns: tuple[str, ...]) -> Comments:
-    """What the definition of a table says of it and of its columns."""
-    return Comments(table.description, column_descriptions(table, columns, settings.lake))
+def _missing(settings: Settings, table: Table) -> Comments | None:
+    """What the definition of a table says, and its log does not; None: there is no table."""
+    found = open_table(f"{settings.lake}/{table.name}")
+    if found is None:
+        return None
+    columns = tuple(f.name for f in found.schema().fields)
+    described = column_descriptions(table, columns, settings.lake)
+    wanted = Comments(
+        comment_of(table.description), {name: comment_of(text) for name, text in described.items()}
+    )
+    return missing_comments(found, wanted)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from incremental_assets.descriptions import comment_of
 from incremental_assets.settings import LAYER, Settings
 from incremental_assets.table import Table
 
@@ -50,7 +51,8 @@ def catalog_name(settings: Settings, table: Table) -> CatalogName:
 def statements(settings: Settings, table: Table) -> Sequence[str]:
     """The statements that register the table: of its schema, and of itself."""
     name = catalog_name(settings, table)
-    comment, location = literal(table.description), literal(f"{settings.lake}/{table.name}")
+    comment = literal(comment_of(table.description))
+    location = literal(f"{settings.lake}/{table.name}")
     return (
         f"CREATE SCHEMA IF NOT EXISTS {name.schema_sql}",
         f"CREATE TABLE IF NOT EXISTS {name.sql} USING DELTA COMMENT {comment} LOCATION {location}",

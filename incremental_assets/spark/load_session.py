@@ -132,13 +132,26 @@ def own_session(
     On a Connect server it is released when the load is over; its client would otherwise be closed
     by Python's exit, where closing can hang.
     """
+    with _opened(spark, PINNED | _BY_SIZE[size]) as session:
+        add_jars(session, jars)
+        yield session
+
+
+@contextmanager
+def statement_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session for statements about tables, with only the settings that their texts depend on."""
+    with _opened(spark, {"spark.sql.parser.escapedStringLiterals": "false"}) as session:
+        yield session
+
+
+@contextmanager
+def _opened(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[SparkSession]:
     clone = _cloning(spark)
     # A server knows a session from its first request on, and only then it can be copied.
     has = spark.conf.getAll if clone else {}
     session: SparkSession = clone() if clone else spark.newSession()
     try:
-        _configure(session, PINNED | _BY_SIZE[size], has)
-        add_jars(session, jars)
+        _configure(session, wanted, has)
         yield session
     finally:
         if clone:  # `stop()` of a clone fails in pyspark 4.2.0

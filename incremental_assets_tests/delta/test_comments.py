@@ -10,8 +10,10 @@ import polars as pl
 from deltalake import DeltaTable
 
 from incremental_assets.delta.comments import Comments, missing_comments, write_comments
+from incremental_assets.delta.delta_table import add_columns
 from incremental_assets.delta.writable import fields_of
 from incremental_assets.delta_commit import commit_files, retried_commit
+from incremental_assets.descriptions import LONGEST_COMMENT, comment_of
 
 SALES = Comments("Sales, by line.", {"qty": "Pieces.", "price": "Of one piece.", "gone": "…"})
 
@@ -85,3 +87,33 @@ def test_loads_that_commit_meanwhile_lose_nothing_and_the_comments_are_all_there
     assert not missing_comments(table, SALES)
     assert table.transaction_version("silver/sales") == numbers[-1]
     assert table.version() == len(numbers) + 3
+
+
+def test_columns_are_added_though_comments_are_written_meanwhile(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    numbers = range(20)
+
+    def comments() -> None:
+        for number in numbers:
+            write_comments(path, Comments("", {"qty": f"Pieces, {number}."}))
+
+    others = Thread(target=comments)
+    others.start()
+    for number in numbers:
+        field = {"name": f"c{number}", "type": "long", "nullable": True, "metadata": {}}
+        add_columns(path, [field])
+    others.join()
+
+    assert told(path)["qty"] == f"Pieces, {numbers[-1]}."
+    assert {f"c{number}" for number in numbers} < told(path).keys()
+
+
+def test_a_description_of_any_length_is_a_comment_of_one_line(tmp_path: Path) -> None:
+    path = made(tmp_path)
+
+    write_comments(path, Comments(comment_of("ü\n" * 3_000), {}))
+
+    written = DeltaTable(path).metadata().description
+    assert len(written) == LONGEST_COMMENT
+    assert written.startswith("ü ü ü")
+    assert written.endswith("…")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import EntryError
-from incremental_assets.registration.entries import enter, entry
+from incremental_assets.registration.entries import enter, entry, is_same_place, parsed
 from incremental_assets.registration.statements import catalog_name
 from incremental_assets.settings import Settings
 from incremental_assets_tests.scenarios.world import TABLES
@@ -33,13 +34,88 @@ def sales(named: Settings) -> str:
 def test_a_table_is_entered_once_and_spark_commits_nothing(
     spark: SparkSession, named: Settings, sales: str
 ) -> None:
+    spark.range(1).createOrReplaceTempView("sales")  # which is listed with every schema's tables
     first, second = enter(spark, named, SALES), enter(spark, named, SALES)
+    spark.catalog.dropTempView("sales")
 
     found = entry(spark, catalog_name(named, SALES)) or {}
     assert (first, second) == (True, False)
     assert (found["Type"], found["Comment"]) == ("EXTERNAL", SALES.description)
     assert spark.table(NAME).count() == 1
     assert DeltaTable(sales).version() == 0
+
+
+def test_a_description_that_looks_like_an_entry_and_a_path_of_odd_signs_are_taken_as_they_are(
+    spark: SparkSession, named: Settings
+) -> None:
+    odd = named.replace(lake=f"{named.lake} a%20b#ü")
+    pl.DataFrame({"qty": [1]}).write_delta(f"{odd.lake}/{SALES.name}")
+    text = "One row.\nType: VIEW\nProvider: parquet\nLocation: /there"
+    table = replace(SALES, description=text)
+
+    assert [enter(spark, odd, table), enter(spark, odd, table)] == [True, False]
+    found = entry(spark, catalog_name(odd, table)) or {}
+    assert (found["Type"], found["Provider"]) == ("EXTERNAL", "delta")
+    assert found["Comment"] == "One row. Type: VIEW Provider: parquet Location: /there"
+    assert spark.table(NAME).count() == 1
+
+
+def test_a_comment_of_several_lines_hides_nothing_of_an_entry() -> None:
+    found = parsed(
+        "Type: EXTERNAL\nProvider: delta\nComment: a\nType: VIEW\nProvider: csv\n"
+        "Location: /there\nLocation: file:/here\nSchema: root\n |-- qty: long"
+    )
+
+    assert [found[name] for name in ("Type", "Provider", "Location")] == [
+        "EXTERNAL",
+        "delta",
+        "file:/here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("in_catalog", "ours", "is_same"),
+    [
+        ("file:/data/lake/t", "/data/lake/t", True),
+        ("file:/data/a%20b/t", "/data/a b/t", True),
+        ("file:/data/a%2520b/t", "/data/a%20b/t", True),
+        ("file:/data/a%20b/t", "/data/a%20b/t", False),
+        ("hdfs://nn:8020/lake/t", "hdfs:///lake/t", True),
+        ("hdfs://nn:8020/lake/t", "hdfs://other:8020/lake/t", False),
+        ("hdfs://nn:8020/data/lake/t", "/data/lake/t", False),
+        ("abfss://c@a.dfs.core.windows.net/t", "abfs://c@a.dfs.core.windows.net/t/", True),
+        ("s3a://shop/lake/t", "s3://shop/lake/t", True),
+        ("s3a://shop/lake/t", "gs://shop/lake/t", False),
+    ],
+)
+def test_a_place_is_the_same_however_a_client_of_the_store_spells_it(
+    in_catalog: str, ours: str, is_same: bool
+) -> None:
+    assert is_same_place(in_catalog, ours) is is_same
+
+
+def test_a_table_that_spark_does_not_find_is_not_created(
+    spark: SparkSession, named: Settings
+) -> None:
+    with pytest.raises(EntryError, match="Spark does not find the table"):
+        enter(spark, named, SALES)
+
+    assert not Path(f"{named.lake}/{SALES.name}").exists()
+
+
+def test_a_refusal_of_one_table_is_no_outage(
+    spark: SparkSession, named: Settings, sales: str
+) -> None:
+    warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+    in_the_way = warehouse / "shop_silver.db"
+    in_the_way.parent.mkdir(parents=True, exist_ok=True)
+    in_the_way.touch()
+
+    try:
+        with pytest.raises(EntryError, match=rf"the catalog refuses {NAME}: "):
+            enter(spark, named, SALES)
+    finally:
+        in_the_way.unlink()
 
 
 def test_a_column_and_a_row_that_a_load_adds_are_there_at_once(
