@@ -14,6 +14,7 @@ from incremental_assets.cli.group import main
 from incremental_assets.cli.options import JSON, NAMES
 from incremental_assets.cli.output import OUT, bad, log, show
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.locations import local_path
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
@@ -48,7 +49,8 @@ def register(names: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
         plans = [planned(settings, table) for table in tables]
         if as_json:
             show(pl.DataFrame(map(asdict, plans), schema=_PLANNED), "", as_json=True)
-        for line in () if as_json else _script(plans):
+        by = "" if local_path(settings.lake) is not None else " by its next load"
+        for line in () if as_json else _script(plans, by):
             OUT.print(line, soft_wrap=True)
         return
     registration = Registration(settings, open_lakehouse().spark, log)
@@ -67,7 +69,7 @@ def register(names: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _script(plans: Sequence[Planned]) -> Iterator[str]:
+def _script(plans: Sequence[Planned], by: str) -> Iterator[str]:
     """The statements, each once, and what is no statement as comments of SQL."""
     seen: set[str] = set()
     for plan in plans:
@@ -78,4 +80,4 @@ def _script(plans: Sequence[Planned]) -> Iterator[str]:
                 yield f"{statement};"
             seen.add(statement)
         if plan.comments:
-            yield f"-- The log of {plan.table} gets {counted(plan.comments, 'comment')}."
+            yield f"-- The log of {plan.table} gets {counted(plan.comments, 'comment')}{by}."
