@@ -152,6 +152,8 @@ def require_distinct(columns: Sequence[DbColumn], path: str) -> None:
 
 def _message(error: Exception) -> str:
     """What an error says; some drivers give its number apart."""
+    if isinstance(error, OSError):  # it may name a file
+        return str(error)
     match error.args:
         case (int(number), str(text)):
             return f"{text} (error {number})"

@@ -72,10 +72,10 @@ class Dialect(ABC):
         """The time by the server's clock, in UTC."""
 
     @abstractmethod
-    def settled(self, connection: DbConnection) -> Settled:
+    def settled(self, connection: DbConnection, relation: Relation) -> Settled:
         """Up to when every transaction that began has ended.
 
-        Raises SourceError if the server does not tell, or not this user.
+        Raises SourceError if the server does not tell, or not this user, or not of this table.
         """
 
     @abstractmethod

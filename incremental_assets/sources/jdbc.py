@@ -56,10 +56,10 @@ class Jdbc(Source):
 
     With `partition_by`, a column of numbers, instants or dates, the rows are read by so many
     `partitions` at once, in PostgreSQL all as of one moment. `lag` is after how long a row's
-    transaction has ended at the latest: newer rows are left for the next load. Without one,
-    PostgreSQL tells which transactions are open. `fingerprint_query` gives one row that
-    changes whenever the rows do, where there is a cheaper one than reading the cursor's column,
-    or every row of a snapshot.
+    transaction has ended at the latest: newer rows are left for the next load. Without one, the
+    database tells which transactions are open. `fingerprint_query` gives one row that changes
+    whenever the rows do, where there is a cheaper one than reading the cursor's column, or every
+    row of a snapshot.
     """
 
     url: str
@@ -341,7 +341,7 @@ def _settled(of: Jdbc, connection: DbConnection, cursor: DbColumn | None) -> Set
     if cursor.kind not in _OF_TIME:
         return None
     try:
-        return of.dialect.settled(connection)
+        return of.dialect.settled(connection, of.relation)
     except SourceError as error:
         raise SourceError(f"{of.path}: {error}. Nothing was loaded.") from error
 

@@ -110,9 +110,13 @@ class PostgreSql(Dialect):
             application_name=APPLICATION,
             autocommit=True,
         )
-        for setting in _SETTINGS:
-            found.cursor().execute(f"SET {setting}")
-        ask(found, _NO_LIMITS)
+        try:
+            for setting in _SETTINGS:
+                found.cursor().execute(f"SET {setting}")
+            ask(found, _NO_LIMITS)
+        except BaseException:
+            found.close()
+            raise
         return found
 
     def columns(self, connection: DbConnection, relation: Relation) -> Sequence[DbColumn]:
@@ -143,7 +147,7 @@ class PostgreSql(Dialect):
     def clock(self, connection: DbConnection) -> datetime:
         return utc(ask(connection, "SELECT clock_timestamp()")[0][0])
 
-    def settled(self, connection: DbConnection) -> Settled:
+    def settled(self, connection: DbConnection, relation: Relation) -> Settled:
         clock = self.clock(connection)
         # A transaction that has begun is listed a moment later.
         ((_, is_standby),) = ask(connection, "SELECT pg_sleep(0.05), pg_is_in_recovery()")

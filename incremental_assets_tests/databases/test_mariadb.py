@@ -15,8 +15,9 @@ import pytest
 from incremental_assets.changes import Sequence, SnapshotDiff
 from incremental_assets.engine.stored_new_rows import new_rows
 from incremental_assets.errors import SourceError
-from incremental_assets.sources.jdbc import Jdbc
-from incremental_assets.sources.mariadb import _in_utc
+from incremental_assets.sources.database import Settled, utc
+from incremental_assets.sources.jdbc import FixedJdbc, Jdbc
+from incremental_assets.sources.mariadb_transactions import in_utc
 from incremental_assets.table import Table
 from incremental_assets.testing import Killed
 from incremental_assets.writes import Append
@@ -92,7 +93,6 @@ def test_no_row_is_lost_whose_transaction_in_mariadb_ends_after_a_later_one(
     add = "INSERT INTO orders VALUES (%s, 'paid', 1, now(6))"
     with closing(maria.connect("plain")) as early:
         early.cursor().execute(add, ["early"])
-        time.sleep(1)  # the server shows the second in which a transaction began
         maria.execute(add, "late")
         shop.now = datetime.now(UTC) + timedelta(seconds=1)
         today = str(shop.now.date())
@@ -116,12 +116,17 @@ def test_mariadb_tells_since_when_statements_and_transactions_are_open(
     maria.execute("INSERT INTO moves VALUES (1, now(6))")
     source = Jdbc(maria.url, "moves")
 
+    def settled() -> Settled:
+        fixed = source.read_by("at").fix()
+        assert isinstance(fixed, FixedJdbc)
+        assert fixed.settled is not None
+        assert bool(fixed.settled.why) == (fixed.settled.until < fixed.settled.clock)
+        return fixed.settled
+
     def waits() -> timedelta:
         """For how long something is open, in the eyes of a load."""
-        with source.connected() as connection:
-            settled = source.dialect.settled(connection)
-        assert bool(settled.why) == (settled.until < settled.clock)
-        return settled.clock - settled.until
+        found = settled()
+        return found.clock - found.until
 
     def require_nothing_open() -> None:
         """Sessions that were closed may take a moment to end."""
@@ -147,15 +152,30 @@ def test_mariadb_tells_since_when_statements_and_transactions_are_open(
         time.sleep(1.1)
         assert waits() > timedelta(seconds=1)  # it has its timestamp, and no transaction yet
         insert.join()
-        assert timedelta(0) < waits() < timedelta(minutes=1)
+        until = settled().until
+        cursor = writer.cursor()
+        cursor.execute("SELECT at FROM moves WHERE number = 2")
+        assert until <= utc(cursor.fetchone()[0])  # its transaction began after its timestamp
+        assert waits() < timedelta(minutes=2)
     require_nothing_open()
 
-    for local, in_utc in (  # the first and the last hour of summer time in the server's system
+    with closing(mariadb.database("scheduled").connect("admin")) as admin:
+        admin.cursor().execute("SET GLOBAL event_scheduler = on")
+        try:
+            maria.execute(f"CREATE EVENT later ON SCHEDULE AT now() DO {slow}")
+            latest = time.monotonic() + 3
+            while not (open_for := waits()) and time.monotonic() < latest:
+                time.sleep(0.1)
+            assert open_for > timedelta(0)
+        finally:
+            admin.cursor().execute("SET GLOBAL event_scheduler = off")
+
+    for local, expected in (  # the first and the last hour of summer time in the server's system
         ("2026-03-08 03:30:00", "2026-03-08 07:30:00"),
         ("2026-11-01 01:30:00", "2026-11-01 05:30:00"),
     ):
-        ((found,),) = maria.execute(f"SELECT {_in_utc(f'TIMESTAMP {local!r}')}")
-        assert str(found) == in_utc
+        ((found,),) = maria.execute(f"SELECT {in_utc(f'TIMESTAMP {local!r}')}")
+        assert str(found) == expected
 
     with closing(mariadb.database("elsewhere").connect("admin")) as admin:
         admin.cursor().execute("SET GLOBAL read_only = on")
@@ -168,7 +188,15 @@ def test_mariadb_tells_since_when_statements_and_transactions_are_open(
     with pytest.raises(SourceError, match=r"GRANT PROCESS ON \*\.\* to it, or name a time"):
         source.read_by("at").fix()
     lagging = replace(source, lag=timedelta(minutes=5)).read_by("at").fix()
-    assert lagging.highest("at") is None  # the one row there is, is too new
+    assert lagging.highest("at") is None  # the rows there are, are too new
+
+
+def test_engines_whose_transactions_mariadb_does_not_show_need_a_lag(maria: Database) -> None:
+    maria.execute("CREATE TABLE fleeting (at timestamp(6)) ENGINE = MEMORY")
+    source = Jdbc(maria.url, "fleeting")
+    with pytest.raises(SourceError, match=r"the engine MEMORY.*lag=timedelta"):
+        source.read_by("at").fix()
+    replace(source, lag=timedelta(minutes=5)).read_by("at").fix()
 
 
 def test_nobody_knows_since_when_a_transaction_is_open_that_outlived_the_server(

@@ -18,6 +18,7 @@ from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.sources.jdbc import Jdbc
 from incremental_assets_tests.databases.mariadb import Database, MariaDB
+from incremental_assets_tests.databases.server import PASSWORD
 from incremental_assets_tests.databases.test_mariadb import landed
 from incremental_assets_tests.feeds.conftest import Lakes
 
@@ -101,6 +102,23 @@ def test_each_type_of_mariadbs_values_is_read_without_loss(
         name = "`" + column.replace("`", "``") + "`"
         maria.execute(f"UPDATE kinds SET {name} = NULL WHERE n = 1")
         assert source.fix().fingerprint != before, column
+
+
+def test_json_of_mariadb_is_known_to_a_user_who_may_only_select(
+    mariadb: MariaDB, maria: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maria.execute("CREATE TABLE texts (document json, `odd``one` json, plain text)")
+    with closing(mariadb.database("others").connect("admin")) as admin:
+        cursor = admin.cursor()
+        cursor.execute(f"CREATE USER reader@'%' IDENTIFIED BY '{PASSWORD}'")
+        cursor.execute(f"GRANT SELECT ON {maria.name}.texts TO reader@'%'")
+        cursor.execute("SET GLOBAL sql_mode = 'ANSI_QUOTES'")  # of no effect on a load
+        monkeypatch.setenv("DATABASE_USER", "reader")
+        try:
+            fixed = Jdbc(maria.url, "texts").fix()
+        finally:
+            cursor.execute("SET GLOBAL sql_mode = DEFAULT")
+    assert fixed.json_columns == ("document", "odd`one")
 
 
 NOT_IN_SPARK = {

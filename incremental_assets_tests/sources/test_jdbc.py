@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from incremental_assets.errors import DefinitionError, SourceError
-from incremental_assets.sources.database import Access, evenly
+from incremental_assets.sources.database import Access, asking, evenly
 from incremental_assets.sources.jdbc import Jdbc
 
 URL = "jdbc:postgresql://127.0.0.1:5432/shop"
+MARIA = "jdbc:mariadb://127.0.0.1/shop"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,13 @@ URL = "jdbc:postgresql://127.0.0.1:5432/shop"
         ({"url": "jdbc:mariadb://h1,h2/shop", "table": "a"}, "expected .*, one host"),
         ({"url": "jdbc:mariadb://h/shop?timezone=LOCAL", "table": "a"}, r"has \['timezone'\]"),
         ({"url": "jdbc:mariadb://h/shop?sslMode=on", "table": "a"}, "sslMode is one of disable"),
+        ({"url": MARIA + "?sslMode=trust&sslMode=disable", "table": "a"}, "sslMode twice"),
+        ({"url": MARIA + "?sslMode=trust#verify", "table": "a"}, "expected jdbc:mariadb://"),
+        ({"url": MARIA + "?sslMode=disable&serverSslCert=/a", "table": "a"}, "without sslMode=v"),
+        ({"url": MARIA + "?sslMode=trust&serverSslCert=/a", "table": "a"}, "without sslMode=v"),
+        ({"url": MARIA + "?connectTimeout=0", "table": "a"}, "connectTimeout 1000 to 3600000"),
+        ({"url": MARIA + "?connectTimeout=99999999999", "table": "a"}, "connectTimeout 1000 to"),
+        ({"url": "jdbc:mariadb://h/a%3Fb", "table": "a"}, "expected jdbc:mariadb://"),
         ({}, "give a table or a query"),
         ({"table": "a", "query": "SELECT 1"}, "give a table or a query"),
         ({"table": 'a"; DROP TABLE b; --'}, "is no name of a table"),
@@ -61,6 +69,24 @@ def test_a_server_that_does_not_answer_is_reported_in_one_line(
         SourceError, match=r"127\.0\.0\.1:1/shop#a: the database answers: .*refused"
     ):
         Jdbc("jdbc:postgresql://127.0.0.1:1/shop", "a").fix()
+
+
+def test_both_drivers_of_mariadb_take_the_url_alike() -> None:
+    source = Jdbc("jdbc:mariadb://h/my%20shop?sslMode=verify-ca&serverSslCert=/a%2Bb+c.pem", "a")
+
+    assert source.dialect.spark_url(source.url) == (
+        "jdbc:mysql://h:3306/my shop?permitMysqlScheme=true&sslMode=verify-ca"
+        "&connectTimeout=30000&serverSslCert=/a+b+c.pem"
+    )
+
+
+def test_a_file_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_USER", "me")
+    url = "jdbc:mariadb://127.0.0.1:1/shop?sslMode=verify-full&serverSslCert=/nowhere.pem"
+    with pytest.raises(SourceError, match=r"serverSslCert: .*No such file.*/nowhere\.pem"):
+        Jdbc(url, "a").fix()
+    with pytest.raises(SourceError, match=r"No such file.*/nowhere"), asking("a"):
+        open("/nowhere").close()
 
 
 @pytest.mark.parametrize(
