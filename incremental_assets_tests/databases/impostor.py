@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from incremental_assets_tests.databases.mariadb import Database
@@ -34,22 +34,25 @@ class Impostor:
                 client, _ = listener.accept()
             except OSError:  # closed
                 return
-            with client, closing(socket.create_connection((HOST, self.of.port))) as server:
-                client.settimeout(5)
-                greeting = bytearray(server.recv(4096))
-                # Its header, the protocol, the version, the number of the thread, salt, a zero.
-                at = greeting.index(0, 5) + 1 + 4 + 8 + 1
-                greeting[at + 1] &= ~_TLS
-                client.sendall(greeting)
-                login = client.recv(4096)
-                if not login:
-                    continue
-                asked = b"\xfe" + self.plugin.encode() + b"\0" + _SALT + b"\0"
-                header = len(asked).to_bytes(3, "little") + bytes([login[3] + 1])
-                client.sendall(header + asked)
-                self.told += login
-                while answer := client.recv(4096):
-                    self.told += answer
+            with client, suppress(OSError):  # the client has gone
+                self._ask(client)
+
+    def _ask(self, client: socket.socket) -> None:
+        client.settimeout(5)
+        with closing(socket.create_connection((HOST, self.of.port))) as server:
+            greeting = bytearray(server.recv(4096))
+        # Its header, the protocol, the version, the number of the thread, salt, a zero.
+        at = greeting.index(0, 5) + 1 + 4 + 8 + 1
+        greeting[at + 1] &= ~_TLS
+        client.sendall(greeting)
+        login = client.recv(4096)
+        if not login:
+            return
+        self.told += login
+        asked = b"\xfe" + self.plugin.encode() + b"\0" + _SALT + b"\0"
+        client.sendall(len(asked).to_bytes(3, "little") + bytes([login[3] + 1]) + asked)
+        while answer := client.recv(4096):
+            self.told += answer
 
 
 @contextmanager
