@@ -29,12 +29,12 @@ from incremental_assets_tests.databases.java_programs import (
     java_program,
     properties,
 )
-from incremental_assets_tests.databases.server import HOST, LOADER, Server
+from incremental_assets_tests.databases.server import HOST, Server
+from incremental_assets_tests.kafka.certificates import Authority
+from incremental_assets_tests.kafka.secure import NAME, PLAIN, scram_users, secure_settings
 
 LOCK = Path(__file__).with_name("broker.lock")
 SECONDS = 30
-PASSWORD = 'se"cr\\et'  # with what Java's settings have to escape
-PASSWORD_QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 _CLUSTER = "dGVzdHMtb2YtYS1sYWtlLg"  # 16 bytes in base64
 _QUIET = logging.getLogger("incremental_assets_tests.kafka")
 _QUIET.addHandler(logging.NullHandler())
@@ -55,7 +55,10 @@ class Message:
 
 
 class Broker(Server):
-    """A broker without security, whose topics are deleted and cut at once when a test says so."""
+    """A broker whose topics are deleted and cut at once when a test says so.
+
+    It listens at several ports: at `port` without security.
+    """
 
     kind: ClassVar[str] = "kafka"
     stop_signal = SIGKILL
@@ -64,6 +67,21 @@ class Broker(Server):
     def login_port(self) -> int:
         """The port at which `loader` logs in with its password."""
         return free_port()
+
+    @cached_property
+    def secure_port(self) -> int:
+        """The port at which `loader` logs in with its password, over TLS."""
+        return free_port()
+
+    @cached_property
+    def mutual_port(self) -> int:
+        """The port at which a client has to have a certificate."""
+        return free_port()
+
+    @cached_property
+    def authority(self) -> Authority:
+        """Who signed its certificate, and those of the clients that it knows."""
+        return Authority("tests")
 
     @property
     def url(self) -> str:
@@ -176,19 +194,35 @@ class Broker(Server):
         return jars_of(LOCK, "kafka-server")
 
     def _initialise(self) -> None:
-        controller = free_port()
+        listeners = {
+            "PLAINTEXT": (HOST, self.port, "PLAINTEXT"),
+            "LOGIN": (HOST, self.login_port, "SASL_PLAINTEXT"),
+            "SECURE": (NAME, self.secure_port, "SASL_SSL"),
+            "MUTUAL": (NAME, self.mutual_port, "SSL"),
+        }
+        at = f"{HOST}:{free_port()}"
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@{HOST}:{controller}",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},LOGIN://{HOST}:{self.login_port},"
-            f"CONTROLLER://{HOST}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port},LOGIN://{HOST}:{self.login_port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-            "LOGIN:SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.login.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
-            f'PlainLoginModule required user_{LOADER}="{PASSWORD_QUOTED}";',
+            "controller.quorum.voters": f"1@{at}",
+            "listeners": ",".join(
+                [
+                    *(f"{name}://{HOST}:{port}" for name, (_, port, _) in listeners.items()),
+                    f"CONTROLLER://{at}",
+                ]
+            ),
+            "advertised.listeners": ",".join(
+                f"{name}://{host}:{port}" for name, (host, port, _) in listeners.items()
+            ),
+            "listener.security.protocol.map": ",".join(
+                [
+                    "CONTROLLER:PLAINTEXT",
+                    *(f"{name}:{security}" for name, (*_, security) in listeners.items()),
+                ]
+            ),
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": PLAIN,
+            **secure_settings(self.authority, self._file, "SECURE", "MUTUAL"),
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.home / "data"),
             "offsets.topic.replication.factor": "1",
@@ -208,7 +242,8 @@ class Broker(Server):
         self._settings = self._file("server.properties", properties(settings))
         self._logging = self._file("log4j2.properties", LOGGING)
         self._run(
-            *self._java("kafka.tools.StorageTool"), "format", *("-t", _CLUSTER), *self._config
+            *self._java("kafka.tools.StorageTool"),
+            *("format", "-t", _CLUSTER, *self._config, *scram_users()),
         )
 
     def _command(self) -> list[str]:

@@ -24,7 +24,8 @@ from incremental_assets.spark.optional_jars import jars_of
 from incremental_assets_tests.databases.server import HOST, LOADER
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
-from incremental_assets_tests.kafka.broker import PASSWORD, Broker
+from incremental_assets_tests.kafka.broker import Broker
+from incremental_assets_tests.kafka.secure import PASSWORD
 from incremental_assets_tests.kafka.world import BRONZE, DAYS, REMOTE, bronze, event, landed
 from incremental_assets_tests.thorough import thorough
 
