@@ -32,6 +32,7 @@ from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.registration import Registration
 from incremental_assets.repeatedly import repeatedly
+from incremental_assets.scan_progress import in_lines, showing
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -195,7 +196,10 @@ class Lakehouse:
             after = view.table(table.name).last_batch
             return planned(some, view)
 
-        with table_lock(self.settings.lake, table.name, run_id or owner, self.log):
+        with (
+            table_lock(self.settings.lake, table.name, run_id or owner, self.log),
+            showing(in_lines(self.log)),
+        ):
             wanted = sorted(set(days))
             for plan in in_batches(table, wanted, planned_now):
                 found = self._do(table, plan, after, run_id, kind)

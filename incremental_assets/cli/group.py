@@ -16,7 +16,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from incremental_assets.cli.interrupts import was_interrupted
-from incremental_assets.cli.output import bad, log, refused_if_full
+from incremental_assets.cli.output import ERR, bad, log, refused_if_full
 from incremental_assets.errors import (
     INTERRUPTED,
     STOPPED,
@@ -27,6 +27,7 @@ from incremental_assets.errors import (
     SettingsError,
     TablesError,
 )
+from incremental_assets.scan_progress import on_screen, showing
 
 _PACKAGE, _PROGRAM = __package__, "incremental-assets"
 FAILED, WRONG_INPUT = 1, 2
@@ -102,7 +103,8 @@ class _Group(_Commands):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            with showing(on_screen(ERR)):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             _end_stopped()
         except (Exception, SystemExit) as error:

@@ -9,7 +9,8 @@ from typing import Literal, get_args
 
 from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError, SourceError
-from incremental_assets.sources.kafka_client import MECHANISMS, KafkaAccess, topic_state
+from incremental_assets.sources.kafka_access import MECHANISMS, KafkaAccess
+from incremental_assets.sources.kafka_client import topic_state
 from incremental_assets.sources.kafka_fixed import FixedKafka
 from incremental_assets.sources.kafka_messages import whole
 from incremental_assets.sources.kafka_values import VALUE_FORMATS, ValueFormat
@@ -36,7 +37,9 @@ class Kafka(Source):
 
     With `security="SASL_SSL"` (or "SASL_PLAINTEXT") user and password come from the environment,
     from `<credentials>_USER` and `<credentials>_PASSWORD`, for the `mechanism`. `ca` is the file
-    with the certificates (PEM) of who signed the brokers', where that is not known to all.
+    with the certificates (PEM) of who signed the brokers', where that is not known to all;
+    `certificate` one with a client's certificate and its key, which is not encrypted (PEM, PKCS#8),
+    where the brokers ask for one.
 
     Messages that expired before they were read, and a topic that was deleted and created again,
     fail the load; with `on_gap="accept"` it goes on behind them, and notes what was lost. With
@@ -51,6 +54,7 @@ class Kafka(Source):
     mechanism: str = "SCRAM-SHA-512"
     credentials: str = "KAFKA"
     ca: str = ""
+    certificate: str = ""
     on_gap: OnGap = "fail"
     registry: str = ""
     registry_credentials: str = ""
@@ -76,7 +80,16 @@ class Kafka(Source):
                 f"Kafka: credentials={self.credentials!r}; expected how two environment variables "
                 "begin, in capitals: 'SHOP' for SHOP_USER and SHOP_PASSWORD."
             )
-
+        of_tls = {
+            "ca": self.ca and not self.registry.startswith("https:"),
+            "certificate": self.certificate,
+        }
+        useless = [name for name, file in of_tls.items() if file]
+        if useless and not self.security.endswith("SSL"):
+            raise DefinitionError(
+                f"Kafka: security of {self.topic} is {self.security!r}, without TLS, and "
+                f"{useless[0]} is for TLS; expected 'SSL' or 'SASL_SSL'."
+            )
         asks = "registry" in (self.value, self.key)
         if asks != bool(self.registry):
             raise DefinitionError(
@@ -90,7 +103,7 @@ class Kafka(Source):
         """The registry, if it is asked."""
         if not self.registry:
             return None
-        return SchemaRegistry(self.registry, self.registry_credentials)
+        return SchemaRegistry(self.registry, self.registry_credentials, self.ca)
 
     @property
     def path(self) -> str:  # type: ignore[override]
@@ -115,10 +128,24 @@ class Kafka(Source):
         return replace(self, fixed_partitions=True)
 
     def access(self) -> KafkaAccess:
-        """How to reach the brokers. Raises SourceError if a variable is not set."""
-        found = KafkaAccess(self.brokers, self.security, self.mechanism, ca=self.ca)
-        if not found.has_login:
-            return found
+        """How to reach the brokers.
+
+        Raises SourceError if a variable is not set, or a file is not what it should be.
+        """
+        found = KafkaAccess(
+            self.brokers,
+            self.security,
+            self.mechanism,
+            ca=self.ca,
+            certificate=self.certificate,
+            credentials=self.credentials,
+        )
+        if found.has_login:
+            found = replace(found, user=self._user(), password=self._password())
+        found.require_files(self.path)
+        return found
+
+    def _user(self) -> str:
         user = os.environ.get(f"{self.credentials}_USER", "")
         if not user:
             raise SourceError(
@@ -126,8 +153,10 @@ class Kafka(Source):
                 f"{self.credentials}_PASSWORD in the environment of whatever loads the table, or "
                 "name others by credentials=…"
             )
-        password = os.environ.get(f"{self.credentials}_PASSWORD", "")
-        return replace(found, user=user, password=password)
+        return user
+
+    def _password(self) -> str:
+        return os.environ.get(f"{self.credentials}_PASSWORD", "")
 
     def fix(self) -> FixedSource:
         """The topic with the offsets behind the last message that is committed now."""

@@ -4,86 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
-from incremental_assets.errors import SourceError
+from incremental_assets.sources import kafka_access
+from incremental_assets.sources.kafka_access import KafkaAccess
 from incremental_assets.sources.kafka_days import Offsets
+from incremental_assets.sources.kafka_errors import ClientErrors, asking, is_of_time
 
-CLIENT = "incremental_assets"
-"""The name by which the brokers list the client."""
-SECONDS = 20.0
-"""How long a broker may take to answer."""
 _WAIT = 0.1
 LOG = logging.getLogger("incremental_assets.kafka")
 LOG.addHandler(logging.NullHandler())
 LOG.propagate = False  # what matters is in the errors
-_JAVA_LOGINS = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
-MECHANISMS = tuple(_JAVA_LOGINS)
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaAccess:
-    """How to reach the brokers. The password is never shown."""
-
-    brokers: str
-    security: str = "PLAINTEXT"
-    mechanism: str = ""
-    user: str = ""
-    password: str = ""
-    ca: str = ""
-
-    def __repr__(self) -> str:
-        return f"KafkaAccess({self.brokers!r}, {self.security!r}, {self.user!r})"
-
-    @property
-    def has_login(self) -> bool:
-        """Whether the brokers ask for a user."""
-        return self.security.startswith("SASL")
-
-    def of_python(self) -> dict[str, Any]:
-        """The settings of librdkafka."""
-        found: dict[str, Any] = {
-            "bootstrap.servers": self.brokers,
-            "client.id": CLIENT,
-            "security.protocol": self.security,
-            "socket.connection.setup.timeout.ms": int(SECONDS * 1000) // 2,
-        }
-        if self.ca:
-            found["ssl.ca.location"] = self.ca
-        if self.has_login:
-            found |= {
-                "sasl.mechanisms": self.mechanism,
-                "sasl.username": self.user,
-                "sasl.password": self.password,
-            }
-        return found
-
-    def of_spark(self) -> dict[str, str]:
-        """The options of Spark's reader."""
-        found = {
-            "kafka.bootstrap.servers": self.brokers,
-            "kafka.client.id": CLIENT,
-            "kafka.security.protocol": self.security,
-        }
-        if self.ca:
-            found |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": self.ca}
-        if self.has_login:
-            user, password = _escaped(self.user), _escaped(self.password)
-            login = (
-                f'{_JAVA_LOGINS[self.mechanism]} required username="{user}" password="{password}";'
-            )
-            found |= {"kafka.sasl.mechanism": self.mechanism, "kafka.sasl.jaas.config": login}
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +35,16 @@ class TopicState:
     compacted: bool
 
 
-@contextmanager
-def asking(path: str) -> Iterator[None]:
-    """Inside, an error of the client is a SourceError that says which topic."""
-    if find_spec("confluent_kafka") is None:
-        raise SourceError(
-            f"{path}: the package confluent-kafka is not installed: pip install "
-            "'incremental-assets[kafka]'."
-        )
-    from confluent_kafka import KafkaException  # deferred: an extra
-
-    try:
-        yield
-    except KafkaException as error:
-        reason = error.args[0] if error.args else error
-        text = reason.str() if hasattr(reason, "str") else str(reason)
-        raise SourceError(
-            f"{path}: the broker cannot be asked: {' '.join(text.split())[:300]}. Nothing was "
-            "loaded; put that right (the address, the user's rights, the topic's name), and run "
-            "again."
-        ) from error
-
-
 def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
     """The topic as it is now. Raises SourceError."""
-    with asking(path):
+    with asking(path, access):
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         admin = _Admin(access)
-        asked = admin.client.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)
+        asked = admin.client.describe_topics(
+            TopicCollection([topic]), request_timeout=kafka_access.SECONDS
+        )
         found = admin.answer(asked[topic])
         partitions = [TopicPartition(topic, partition.id) for partition in found.partitions]
 
@@ -137,7 +52,7 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
             futures = admin.client.list_offsets(
                 dict.fromkeys(partitions, spec),
                 isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=SECONDS,
+                request_timeout=kafka_access.SECONDS,
             )
             return {at.partition: admin.answer(futures[at]).offset for at in partitions}
 
@@ -155,27 +70,28 @@ class _Admin:
     def __init__(self, access: KafkaAccess) -> None:
         from confluent_kafka.admin import AdminClient
 
-        self._errors: list[Any] = []
-        settings = access.of_python() | {"error_cb": self._errors.append}
+        self._errors = ClientErrors()
+        settings = access.of_python() | {"error_cb": self._errors.add}
         self.client = AdminClient(settings, logger=LOG)
 
     def answer(self, future: Future[Any]) -> Any:
         """The answer of a broker. Raises KafkaException, also where there is none in time."""
-        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka import KafkaException
 
-        final = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - their public names
-        latest = time.monotonic() + SECONDS
+        latest = time.monotonic() + kafka_access.SECONDS
         while True:
             try:
                 return future.result(_WAIT)
             except FutureTimeout:
                 self.client.poll(0)
-                for error in self._errors:
-                    if error.code() in final:
-                        raise KafkaException(error) from None
+                if self._errors.final is not None:
+                    raise KafkaException(self._errors.final) from None
                 if time.monotonic() > latest:
-                    last = self._errors[-1] if self._errors else "no answer in time"
-                    raise KafkaException(last) from None
+                    raise KafkaException(self._errors.last or "no answer in time") from None
+            except KafkaException as error:
+                if not is_of_time(error) or self._errors.last is None:
+                    raise
+                raise KafkaException(self._errors.last) from error
 
 
 def _is_compacted(admin: _Admin, topic: str) -> bool:
@@ -189,7 +105,3 @@ def _is_compacted(admin: _Admin, topic: str) -> bool:
     except KafkaException:
         return True
     return "compact" in settings["cleanup.policy"].value
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

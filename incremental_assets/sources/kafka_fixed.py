@@ -27,6 +27,7 @@ from incremental_assets.sources.kafka_days import (
     in_words,
     loading_day,
 )
+from incremental_assets.sources.kafka_errors import why_spark_is_refused
 from incremental_assets.sources.kafka_messages import (
     TopicReading,
     landing_day,
@@ -173,6 +174,7 @@ class FixedKafka(FixedSource):
         return {"unread": as_json(left), "from": str(self.first)}
 
     def require_read(self, rows: Mapping[date, int]) -> None:
+        self._require_same()  # offsets of another topic would be read without an error
         if self.may_repeat or self.now.compacted or self.days is None:
             return
         for day, found in rows.items():
@@ -214,17 +216,22 @@ class FixedKafka(FixedSource):
     def explained(self, error: Exception) -> SourceError | None:
         """Why Spark could not read: the messages expired meanwhile, or the topic is another."""
         try:
-            now = topic_state(self.of.access(), self.of.topic, self.path)
-            replace(self.past, now=now).is_same(self.version)
+            now = self._require_same()
         except SourceError as found:
             return found
         gone = {p: (low, now.begin[p]) for p, (low, _) in self.ranges.items() if low < now.begin[p]}
         if not gone:
-            return None
+            return why_spark_is_refused(self.path, str(error))
         return SourceError(
             f"{self.path}: messages expired while they were read ({in_words(gone)}). Nothing was "
             "loaded; run again."
         )
+
+    def _require_same(self) -> TopicState:
+        """The topic as it is by now. Raises SourceError if it is another one, or cut."""
+        now = topic_state(self.of.access(), self.of.topic, self.path)
+        TopicPast(self.path, now, accepts_gaps=False).is_same(self.version)
+        return now
 
     def _messages(self, frames: Frames) -> DataFrame:
         """`payload`, `_key`, `_raw`, `_file`, `_hash`, `_landed` and `_message` of each message."""

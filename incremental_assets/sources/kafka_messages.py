@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.frames import Frames
-from incremental_assets.sources.kafka_client import KafkaAccess
+from incremental_assets.sources.kafka_access import KafkaAccess
 from incremental_assets.sources.kafka_days import ByDay, Ranges
 from incremental_assets.sources.payloads import LANDED
 from incremental_assets.sources.unlogged import unlogged

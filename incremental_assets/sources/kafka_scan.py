@@ -6,14 +6,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from incremental_assets.errors import SourceError
-from incremental_assets.sources.kafka_client import LOG, SECONDS, KafkaAccess, asking
+from incremental_assets.scan_progress import counting
+from incremental_assets.sources import kafka_access
+from incremental_assets.sources.kafka_access import KafkaAccess
+from incremental_assets.sources.kafka_client import LOG
 from incremental_assets.sources.kafka_days import ByDay, DayMessages, Offsets, added_up
+from incremental_assets.sources.kafka_errors import ClientErrors, asking
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Message
 
 _AT_ONCE = 10_000
 _WAIT = 0.1  # seconds for further messages, where there may be none
@@ -30,7 +35,9 @@ class _Scan:
 
 # Messages do not change, so what was looked through stays known: of each topic the last scan. A
 # sensor looks every half minute, and a load plans more than once.
-_last: dict[tuple[str, str], _Scan] = {}
+_Topic = tuple[str, str, str]
+_last: dict[_Topic, _Scan] = {}
+_scanning: dict[_Topic, Lock] = {}
 
 
 def messages_by_day(
@@ -49,13 +56,16 @@ def messages_by_day(
     """
     if read:
         return _scan(access, topic, path, low, high, read)
-    before, found = _last.get((access.brokers, identity)), None
-    if before is not None and before.low == low and _is_up_to(before.high, high):
-        more = _scan(access, topic, path, {**low, **before.high}, high, {})
-        found = added_up(before.found, more)
-    else:
-        found = dict(_scan(access, topic, path, low, high, {}))
-    _last[access.brokers, identity] = _Scan(low, high, found)
+    key = access.brokers, topic, identity
+    # A tick that takes too long goes on while the next one begins: that waits for what it finds.
+    with _scanning.setdefault(key, Lock()):
+        before = _last.get(key)
+        if before is not None and before.low == low and _is_up_to(before.high, high):
+            more = _scan(access, topic, path, {**low, **before.high}, high, {})
+            found = added_up(before.found, more)
+        else:
+            found = dict(_scan(access, topic, path, low, high, {}))
+        _last[key] = _Scan(low, high, found)
     return found
 
 
@@ -75,9 +85,10 @@ def _scan(
     counts = _Counts(read)
     if not left:
         return {}
-    errors: list[Any] = []
-    with asking(path):
-        from confluent_kafka import Consumer, TopicPartition
+    errors, at = ClientErrors(), {p: low[p] for p in left}
+    expected = sum(high[p] - low[p] for p in left)
+    with asking(path, access), counting(f"Looking through {topic}", expected, "offsets") as tell:
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         settings = access.of_python() | {
             "group.id": "incremental_assets",  # asked for, and not used: nothing is committed
@@ -86,49 +97,76 @@ def _scan(
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
-            "error_cb": errors.append,
+            "error_cb": errors.add,
         }
         consumer = Consumer(settings, logger=LOG)
         try:
             consumer.assign([TopicPartition(topic, p, low[p]) for p in sorted(left)])
-            expected = sum(high[p] - low[p] + 1 for p in left)  # with the ends of partitions
-            latest = time.monotonic() + SECONDS
+            most = min(expected + len(left), _AT_ONCE)  # with the ends of partitions
+            latest = time.monotonic() + kafka_access.SECONDS
             while left:
-                messages = consumer.consume(min(expected, _AT_ONCE), _WAIT)
-                if messages:
-                    latest = time.monotonic() + SECONDS
+                messages = consumer.consume(most, _WAIT)
+                if _count(path, messages, high, left, at, counts):
+                    latest = time.monotonic() + kafka_access.SECONDS
+                    done = [TopicPartition(topic, p) for p in at.keys() - left]
+                    consumer.pause(done)
+                    tell(sum(at.values()) - sum(low[p] for p in at))
+                elif errors.final is not None:
+                    raise KafkaException(errors.final)
                 elif time.monotonic() > latest:
-                    last = f" ({errors[-1].str()})" if errors else ""
+                    last = f" ({errors.last.str()})" if errors.last is not None else ""
                     raise SourceError(
-                        f"{path}: the broker sent no message for {SECONDS:.0f} s{last}, though "
-                        f"partition {min(left)} has some before offset {high[min(left)]}. Nothing "
-                        "was loaded; find out whether the broker is well, and run again."
+                        f"{path}: the broker sent no message for {kafka_access.SECONDS:.0f} s"
+                        f"{last}, though partition {min(left)} has some from offset "
+                        f"{at[min(left)]} to below {high[min(left)]}. Nothing was loaded; find out "
+                        "whether the broker is well, and run again."
                     )
-                _count(messages, high, left, counts, consumer)
         finally:
             consumer.close()
     return counts.by_day()
 
 
 def _count(
-    messages: list[Message], high: Offsets, left: set[int], counts: _Counts, consumer: Consumer
-) -> None:
-    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+    path: str,
+    messages: list[Message],
+    high: Offsets,
+    left: set[int],
+    at: dict[int, int],
+    counts: _Counts,
+) -> bool:
+    """Count what came, and take partitions that are done out of `left`; whether anything came.
 
-    at_end = KafkaError._PARTITION_EOF  # noqa: SLF001 - its name in the API
+    The end of a partition is where the broker that answers thinks it is. A new leader may lag
+    behind what the offsets were asked of: then the rest is still to come.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    at_end, expired = KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
+    came = False
     for message in messages:
         error = message.error()
-        if error is not None and error.code() != at_end:
-            raise KafkaException(error)
+        code = None if error is None else error.code()
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            continue  # of a group that the client looks for, and nobody uses
         partition, offset = message.partition(), message.offset()
+        if code == expired:
+            raise SourceError(
+                f"{path}: messages of partition {partition} expired while they were looked "
+                "through. Nothing was loaded; run again."
+            )
+        if error is not None and code != at_end:
+            raise KafkaException(error)
         if partition not in left:
             continue
         if error is None and offset < high[partition]:
-            _, at = message.timestamp()
-            counts.add(partition, offset, at, len(message))
-        if error is not None or offset >= high[partition] - 1:
+            _, sent = message.timestamp()
+            counts.add(partition, offset, sent, len(message))
+        reached = offset if error is not None else offset + 1
+        came = came or reached > at[partition] or reached >= high[partition]
+        at[partition] = min(max(reached, at[partition]), high[partition])
+        if reached >= high[partition]:
             left.discard(partition)
-            consumer.pause([TopicPartition(str(message.topic()), partition)])
+    return came
 
 
 class _Counts:

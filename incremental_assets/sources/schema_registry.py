@@ -6,16 +6,24 @@ import base64
 import json
 import os
 import re
+import ssl
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import (
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    Request,
+    build_opener,
+)
 
 from incremental_assets.errors import DefinitionError, SourceError
 
 SECONDS = 20.0
 _NOT_FOUND = 404
+_REFUSED, _ELSEWHERE = (401, 403), (301, 302, 303, 307, 308)
 _LACKING = (40401, 40402, 40403)
 _KINDS = ("AVRO", "PROTOBUF", "JSON")
 _VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -40,11 +48,13 @@ class SchemaRegistry:
     """A registry with the interface of Confluent's, at a URL without credentials.
 
     These come from the environment, where a registry asks for some: from `<credentials>_USER` and
-    `<credentials>_PASSWORD`.
+    `<credentials>_PASSWORD`. `ca` is a file with certificates (PEM) of authorities that are trusted
+    besides those that this machine knows.
     """
 
     url: str
     credentials: str = ""
+    ca: str = ""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -136,19 +146,36 @@ class SchemaRegistry:
         """What the registry has at a path; None where it says itself that there is nothing."""
         request = Request(self.url.rstrip("/") + path, headers=self._headers())  # noqa: S310 - checked
         try:
-            with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - checked
+            with self._opener().open(request, timeout=SECONDS) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except HTTPError as error:
             if error.code == _NOT_FOUND and _is_own(error):
                 return None
-            why = f"{error.code} {error.reason}"
+            why, do = f"{error.code} {error.reason}", "put that right"
+            if error.code in _REFUSED:
+                do = self._login()
+            elif error.code in _ELSEWHERE:
+                do = f"give the URL that it leads to ({error.headers.get('Location', 'none')!r})"
         except (URLError, OSError, ValueError) as error:
-            why = str(getattr(error, "reason", error)) or type(error).__name__
+            why, do = str(getattr(error, "reason", error)) or type(error).__name__, "put that right"
         raise SourceError(
             f"The schema registry {self.url} does not answer {path.partition('?')[0]}: {why}. "
-            "Nothing was loaded; put that right, and run again."
+            f"Nothing was loaded; {do}, and run again."
         )
+
+    def _login(self) -> str:
+        """What to do where the registry lets nobody in."""
+        if self.credentials:
+            return f"check {self.credentials}_USER and {self.credentials}_PASSWORD"
+        return "name the environment's variables with user and password: registry_credentials=…"
+
+    def _opener(self) -> OpenerDirector:
+        """What opens a URL, and no other to which a server would redirect the password."""
+        context = ssl.create_default_context()
+        if self.ca:
+            context.load_verify_locations(self.ca)
+        return build_opener(HTTPSHandler(context=context), _NoRedirects())
 
     def _headers(self) -> dict[str, str]:
         accept = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
@@ -163,6 +190,13 @@ class SchemaRegistry:
         password = os.environ.get(f"{self.credentials}_PASSWORD", "")
         login = base64.b64encode(f"{user}:{password}".encode()).decode()
         return accept | {"Authorization": f"Basic {login}"}
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A redirect is an error, for it would take the credentials along, to whatever host."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """None: the answer is not followed."""
 
 
 def _is_own(answer: HTTPError) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,7 @@ class Registry:
     def __init__(self) -> None:
         self.port = 0
         self.asked: list[str] = []
+        self.leads_to = ""
         self.login: str | None = None
         self._schemas: dict[int, dict[str, Any]] = {}
         self._versions: dict[str, int] = {}
@@ -57,6 +59,8 @@ class Registry:
     def answer(self, path: str, login: str | None) -> tuple[int, dict[str, Any]]:
         """Status and body for a path."""
         self.asked.append(path)
+        if self.leads_to:
+            return 302, {}
         if self.login is not None and login != self.login:
             return 401, {"error_code": 40101, "message": "Unauthorized"}
         parts = urlsplit(path)
@@ -73,14 +77,16 @@ class Registry:
 
 
 @contextmanager
-def serving(registry: Registry) -> Iterator[Registry]:
-    """The registry on a free port."""
+def serving(registry: Registry, tls: ssl.SSLContext | None = None) -> Iterator[Registry]:
+    """The registry on a free port; over TLS, where there is a context."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = registry.answer(self.path, self.headers.get("Authorization"))
             content = json.dumps(body).encode()
             self.send_response(status)
+            if registry.leads_to:
+                self.send_header("Location", registry.leads_to + self.path)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -89,6 +95,8 @@ def serving(registry: Registry) -> Iterator[Registry]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     registry.port = server.server_port
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from incremental_assets_tests.databases.server import HOST, LOADER
+from incremental_assets_tests.databases.server import LOADER
 from incremental_assets_tests.kafka.certificates import Authority
 
 NAME = "localhost"

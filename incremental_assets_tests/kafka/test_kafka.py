@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.changes import Files, Offsets, Sequence, SnapshotDiff, Timestamp
+from incremental_assets.changes import Files, Sequence, SnapshotDiff, Timestamp
 from incremental_assets.errors import DefinitionError, SourceError, SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.operations.compare import compare_with_source
@@ -21,12 +20,18 @@ from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets.sources.kafka import Kafka
 from incremental_assets.sources.stored import Stored
 from incremental_assets.spark.optional_jars import jars_of
-from incremental_assets_tests.databases.server import HOST, LOADER
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.kafka.broker import Broker
-from incremental_assets_tests.kafka.secure import PASSWORD
-from incremental_assets_tests.kafka.world import BRONZE, DAYS, REMOTE, bronze, event, landed
+from incremental_assets_tests.kafka.world import (
+    BRONZE,
+    DAYS,
+    REMOTE,
+    bronze,
+    bronze_of,
+    event,
+    landed,
+)
 from incremental_assets_tests.thorough import thorough
 
 PAGE = PROJECT_ROOT / "docs/kafka.md"
@@ -43,6 +48,8 @@ PAGE = PROJECT_ROOT / "docs/kafka.md"
         ({"security": "SSH"}, "security of events"),
         ({"mechanism": "GSSAPI"}, "mechanism of events"),
         ({"on_gap": "ignore"}, "on_gap of events"),
+        ({"ca": "ca.pem"}, "without TLS, and ca is for TLS"),
+        ({"security": "SASL_PLAINTEXT", "certificate": "own.pem"}, "certificate is for TLS"),
         ({"credentials": "secret word"}, "expected how two environment variables"),
     ],
 )
@@ -62,15 +69,6 @@ def test_a_detector_that_reads_no_topic_is_refused(changes: Any) -> None:
         replace(table, changes=changes)
     with pytest.raises(DefinitionError, match="Offsets reads topics"):
         replace(table, reads=(Stored("events"),))
-
-
-def bronze_of(source: Kafka) -> Any:
-    from incremental_assets.table import Table
-    from incremental_assets.writes import Append
-
-    return Table(
-        name=BRONZE, description="Events.", reads=(source,), changes=Offsets(), write=Append()
-    )
 
 
 def without_spark(shop: Lake) -> Lakehouse:
@@ -128,44 +126,6 @@ def test_no_message_is_looked_through_twice(
     assert landed(shop) == [("05", "a"), ("05", "c"), ("06", "b")]
 
 
-def test_a_password_of_the_environment_opens_the_topic_and_is_shown_to_nobody(
-    lake: Lakes,
-    broker: Broker,
-    topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.INFO)
-    source = Kafka(
-        f"{HOST}:{broker.login_port}",
-        topic,
-        security="SASL_PLAINTEXT",
-        mechanism="PLAIN",
-        credentials="SHOP",
-    )
-    shop = lake(bronze_of(source))
-    broker.send(topic, [event("a", "05 10")])
-    with pytest.raises(SourceError, match="SHOP_USER is not set"):
-        shop.load(DAYS)
-    monkeypatch.setenv("SHOP_USER", LOADER)
-    monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
-
-    shop.load(DAYS)
-
-    assert landed(shop) == [("05", "a")]
-    out, err = capfd.readouterr()
-    (entry,) = shop.lakehouse.ledger.view().table(BRONZE).committed
-    shown = f"{out}{err}{caplog.text}{shop.logged}{entry}{source!r}{source.access()!r}"
-    assert "cr\\et" not in shown
-    monkeypatch.setenv("SHOP_PASSWORD", "wrong-one")
-    with pytest.raises(
-        SourceError, match=r"broker cannot be asked: .*[Aa]uthentication"
-    ) as refused:
-        Kafka.fix(source)
-    assert "wrong-one" not in str(refused.value)
-
-
 def test_a_broker_or_topic_that_is_not_there_is_named_in_one_sentence(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +133,7 @@ def test_a_broker_or_topic_that_is_not_there_is_named_in_one_sentence(
         SourceError, match=r"kafka://.*/nowhere: the broker cannot be asked: .*topic"
     ):
         Kafka(broker.url, "nowhere").fix()
-    monkeypatch.setattr("incremental_assets.sources.kafka_client.SECONDS", 1.0)
+    monkeypatch.setattr("incremental_assets.sources.kafka_access.SECONDS", 1.0)
     with pytest.raises(SourceError, match=r"cannot be asked: .*run again"):
         Kafka("127.0.0.1:1", "events").fix()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +20,12 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources import schema_registry
 from incremental_assets.sources.kafka import Kafka
-from incremental_assets.sources.schema_registry import SchemaRegistry
+from incremental_assets.sources.schema_registry import SchemaRegistry, WireSchema
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.kafka.broker import Broker, Message
+from incremental_assets_tests.kafka.certificates import Authority
 from incremental_assets_tests.kafka.registry import Registry, avro, serving, varint, wire
 from incremental_assets_tests.kafka.world import DAYS, bronze, kept, plain
 from incremental_assets_tests.thorough import thorough
@@ -286,7 +289,7 @@ def test_a_registry_that_does_not_answer_fails_the_load_and_tells_no_password(
         shop.load(DAYS)
     monkeypatch.setenv("SCHEMAS_USER", "me")
     monkeypatch.setenv("SCHEMAS_PASSWORD", "wr0ng")
-    with pytest.raises(SourceError, match=r"does not answer /schemas/ids/1: 401.*Nothing") as error:
+    with pytest.raises(SourceError, match=r"/schemas/ids/1: 401.* check SCHEMAS_USER and") as error:
         shop.load(DAYS)
     assert "wr0ng" not in str(error.value)
     monkeypatch.setenv("SCHEMAS_PASSWORD", "s3cret")
@@ -306,6 +309,45 @@ def test_an_answer_404_that_is_not_the_registrys_own_is_no_unknown_schema(
 
     with pytest.raises(SourceError, match=r"does not answer /schemas/ids/5: 404 .*Nothing"):
         asked.schema(5)
+
+
+def test_a_password_goes_to_no_other_registry_than_the_one_that_is_named(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.login = "Basic " + base64.b64encode(b"me:s3cret").decode()
+    registry.json(6)
+    monkeypatch.setenv("SCHEMAS_USER", "me")
+    monkeypatch.setenv("SCHEMAS_PASSWORD", "s3cret")
+
+    with serving(Registry()) as first:
+        first.leads_to = registry.url
+        with pytest.raises(SourceError, match=r"302 .*; give the URL that it leads to \('http:"):
+            SchemaRegistry(first.url, "SCHEMAS").schema(6)
+    with pytest.raises(
+        SourceError, match=r"401 .*; name the environment's .*registry_credentials=…"
+    ):
+        SchemaRegistry(registry.url).schema(6)
+
+    assert len(registry.asked) == 1
+
+
+def test_a_registry_is_known_by_the_authority_of_the_brokers(tmp_path: Path) -> None:
+    authority, own, ca = Authority("tests"), tmp_path / "own.pem", tmp_path / "ca.pem"
+    own.write_text(authority.signed("localhost"))
+    ca.write_text(authority.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own)
+    with serving(Registry(), context) as served:
+        served.json(8)
+        url = f"https://localhost:{served.port}"
+        options: dict[str, Any] = {"value": "registry", "registry": url, "security": "SSL"}
+
+        asked = Kafka("localhost:9092", "events", **options, ca=str(ca)).schemas
+
+        assert asked is not None
+        assert asked.schema(8) == WireSchema("JSON")
+        with pytest.raises(SourceError, match=r"does not answer /schemas/ids/9: .*verify failed"):
+            SchemaRegistry(url).schema(9)
 
 
 def test_a_registry_without_serialized_descriptors_is_named(

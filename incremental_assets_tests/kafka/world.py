@@ -59,10 +59,14 @@ def plain(value: Any, at: str, key: Any = None, headers: Sequence[Header] = ()) 
 
 
 def bronze(broker: Broker, topic: str, changes: Detector | None = None, **options: Any) -> Table:
+    return bronze_of(Kafka(broker.url, topic, **options), changes)
+
+
+def bronze_of(source: Kafka, changes: Detector | None = None) -> Table:
     return Table(
         name=BRONZE,
         description="Events as they came.",
-        reads=(Kafka(broker.url, topic, **options),),
+        reads=(source,),
         changes=changes or Offsets(),
         write=Append(),
     )

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from incremental_assets.frames import Frames
-from incremental_assets.sources.kafka_client import KafkaAccess
+from incremental_assets.sources.kafka_access import KafkaAccess
 from incremental_assets.sources.kafka_messages import TopicReading, read_messages
 
 PASSWORD = "s3cr3t of a broker"
