@@ -21,13 +21,13 @@ _SILENT_SECONDS = 10.0  # before each line
 _SHORT_SECONDS = 0.5  # before there is a bar: most inspections are done by then
 
 
-class Shown(Protocol):
+class ProgressDisplay(Protocol):
     """Shows, while a block goes on, how many of so many are done."""
 
     def __call__(self, what: str, of: int, unit: str) -> AbstractContextManager[Step]: ...
 
 
-def in_lines(log: Callable[[str], None]) -> Shown:
+def in_lines(log: Callable[[str], None]) -> ProgressDisplay:
     """A line now and then."""
 
     @contextmanager
@@ -47,7 +47,7 @@ def in_lines(log: Callable[[str], None]) -> Shown:
     return shown
 
 
-def on_screen(console: Console) -> Shown:
+def on_screen(console: Console) -> ProgressDisplay:
     """A bar on a terminal, which goes away with the block; lines elsewhere."""
     if not console.is_terminal:
         return in_lines(lambda line: console.print(line, soft_wrap=True))
@@ -81,11 +81,11 @@ def on_screen(console: Console) -> Shown:
 
 
 _LOG = logging.getLogger("incremental_assets")
-_shown: ContextVar[Shown | None] = ContextVar("shown", default=None)
+_shown: ContextVar[ProgressDisplay | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
-def showing(how: Shown) -> Iterator[None]:
+def showing(how: ProgressDisplay) -> Iterator[None]:
     """Inside, what counts is shown like this."""
     before = _shown.set(how)
     try:
