@@ -80,15 +80,13 @@ class Kafka(Source):
                 f"Kafka: credentials={self.credentials!r}; expected how two environment variables "
                 "begin, in capitals: 'SHOP' for SHOP_USER and SHOP_PASSWORD."
             )
-        of_tls = {
-            "ca": self.ca and not self.registry.startswith("https:"),
-            "certificate": self.certificate,
-        }
-        useless = [name for name, file in of_tls.items() if file]
-        if useless and not self.security.endswith("SSL"):
+        has_tls = self.security.endswith("SSL")
+        if not has_tls and (
+            self.certificate or (self.ca and not self.registry.startswith("https:"))
+        ):
             raise DefinitionError(
-                f"Kafka: security of {self.topic} is {self.security!r}, without TLS, and "
-                f"{useless[0]} is for TLS; expected 'SSL' or 'SASL_SSL'."
+                f"Kafka: security of {self.topic} is {self.security!r}, without TLS; expected "
+                "'SSL' or 'SASL_SSL' where there is a ca or a certificate."
             )
         asks = "registry" in (self.value, self.key)
         if asks != bool(self.registry):

@@ -18,7 +18,7 @@ from incremental_assets.sources.kafka_days import ByDay, DayMessages, Offsets, a
 from incremental_assets.sources.kafka_errors import ClientErrors, asking
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from confluent_kafka import KafkaError, Message
 
 _AT_ONCE = 10_000
 _WAIT = 0.1  # seconds for further messages, where there may be none
@@ -105,11 +105,10 @@ def _scan(
             most = min(expected + len(left), _AT_ONCE)  # with the ends of partitions
             latest = time.monotonic() + kafka_access.SECONDS
             while left:
-                messages = consumer.consume(most, _WAIT)
+                messages, before = consumer.consume(most, _WAIT), set(left)
                 if _count(path, messages, high, left, at, counts):
                     latest = time.monotonic() + kafka_access.SECONDS
-                    done = [TopicPartition(topic, p) for p in at.keys() - left]
-                    consumer.pause(done)
+                    consumer.pause([TopicPartition(topic, p) for p in before - left])
                     tell(sum(at.values()) - sum(low[p] for p in at))
                 elif errors.final is not None:
                     raise KafkaException(errors.final)
@@ -139,34 +138,40 @@ def _count(
     The end of a partition is where the broker that answers thinks it is. A new leader may lag
     behind what the offsets were asked of: then the rest is still to come.
     """
-    from confluent_kafka import KafkaError, KafkaException
-
-    at_end, expired = KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
     came = False
     for message in messages:
-        error = message.error()
-        code = None if error is None else error.code()
-        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            continue  # of a group that the client looks for, and nobody uses
-        partition, offset = message.partition(), message.offset()
-        if code == expired:
-            raise SourceError(
-                f"{path}: messages of partition {partition} expired while they were looked "
-                "through. Nothing was loaded; run again."
-            )
-        if error is not None and code != at_end:
-            raise KafkaException(error)
+        error, partition, offset = message.error(), message.partition(), message.offset()
+        if error is not None and not _is_end(path, error, partition):
+            continue
         if partition not in left:
             continue
         if error is None and offset < high[partition]:
             _, sent = message.timestamp()
             counts.add(partition, offset, sent, len(message))
         reached = offset if error is not None else offset + 1
-        came = came or reached > at[partition] or reached >= high[partition]
-        at[partition] = min(max(reached, at[partition]), high[partition])
         if reached >= high[partition]:
             left.discard(partition)
+        if reached > at[partition]:
+            at[partition] = min(reached, high[partition])
+        came = came or error is None or partition not in left
     return came
+
+
+def _is_end(path: str, error: KafkaError, partition: int | None) -> bool:
+    """Whether an error is the end of a partition, or none that matters. Raises any other."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    code = error.code()
+    if code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - its name in the API
+        raise SourceError(
+            f"{path}: messages of partition {partition} expired while they were looked through. "
+            "Nothing was loaded; run again."
+        )
+    at_end = bool(code == KafkaError._PARTITION_EOF)  # noqa: SLF001 - its name in the API
+    # The client looks for its group, which nobody uses.
+    if not at_end and code != KafkaError.GROUP_AUTHORIZATION_FAILED:
+        raise KafkaException(error)
+    return at_end
 
 
 class _Counts:

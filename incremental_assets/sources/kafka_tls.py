@@ -70,7 +70,7 @@ def why_not_verified(address: str, ca: str) -> ssl.SSLCertVerificationError | No
     else:
         context.load_default_certs()
     try:
-        _shake_hands(address, context)
+        _shake_hands(_connected(address), address, context)
     except ssl.SSLCertVerificationError as error:
         return error
     except OSError:
@@ -81,13 +81,15 @@ def why_not_verified(address: str, ca: str) -> ssl.SSLCertVerificationError | No
 def speaks_tls(address: str) -> bool | None:
     """Whether TLS is spoken at `host:port`; None where nobody listens."""
     try:
-        _shake_hands(address, _context())
-    except ssl.SSLError as error:
-        return "ALERT" in str(error.reason)  # only TLS has such
-    except (ConnectionResetError, BrokenPipeError, TimeoutError):
-        return False
+        connection = _connected(address)
     except OSError:
         return None
+    try:
+        _shake_hands(connection, address, _context())
+    except ssl.SSLError as error:
+        return "ALERT" in str(error.reason)  # only TLS has such
+    except OSError:
+        return False
     return True
 
 
@@ -130,13 +132,14 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _shake_hands(address: str, context: ssl.SSLContext) -> None:
+def _connected(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    with (
-        socket.create_connection((host, int(port)), SECONDS) as connection,
-        context.wrap_socket(connection, server_hostname=host),
-    ):
+    return socket.create_connection((host.strip("[]"), int(port)), SECONDS)
+
+
+def _shake_hands(connection: socket.socket, address: str, context: ssl.SSLContext) -> None:
+    host = address.rpartition(":")[0].strip("[]")
+    with connection, context.wrap_socket(connection, server_hostname=host):
         pass
 
 

@@ -48,8 +48,8 @@ PAGE = PROJECT_ROOT / "docs/kafka.md"
         ({"security": "SSH"}, "security of events"),
         ({"mechanism": "GSSAPI"}, "mechanism of events"),
         ({"on_gap": "ignore"}, "on_gap of events"),
-        ({"ca": "ca.pem"}, "without TLS, and ca is for TLS"),
-        ({"security": "SASL_PLAINTEXT", "certificate": "own.pem"}, "certificate is for TLS"),
+        ({"ca": "ca.pem"}, "without TLS; expected"),
+        ({"security": "SASL_PLAINTEXT", "certificate": "own.pem"}, "without TLS; expected"),
         ({"credentials": "secret word"}, "expected how two environment variables"),
     ],
 )
