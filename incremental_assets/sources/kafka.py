@@ -9,8 +9,10 @@ from typing import Literal, get_args
 
 from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.plurals import counted
 from incremental_assets.sources.kafka_access import MECHANISMS, KafkaAccess
 from incremental_assets.sources.kafka_client import topic_state
+from incremental_assets.sources.kafka_days import in_words
 from incremental_assets.sources.kafka_fixed import FixedKafka
 from incremental_assets.sources.kafka_messages import whole
 from incremental_assets.sources.kafka_values import VALUE_FORMATS, ValueFormat
@@ -159,4 +161,8 @@ class Kafka(Source):
     def fix(self) -> FixedSource:
         """The topic with the offsets behind the last message that is committed now."""
         now = topic_state(self.access(), self.topic, self.path)
-        return FixedKafka(self.path, self, now, whole(now.begin, now.end))
+        notes: tuple[str, ...] = ()
+        if now.waiting:
+            what = counted(sum(end - first for first, end in now.waiting.values()), "offset")
+            notes = (f"{what} will wait for open transactions ({in_words(now.waiting)})",)
+        return FixedKafka(self.path, self, now, whole(now.begin, now.end), notes)

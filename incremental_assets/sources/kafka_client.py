@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from incremental_assets.sources import kafka_access
 from incremental_assets.sources.kafka_access import KafkaAccess
-from incremental_assets.sources.kafka_days import Offsets
+from incremental_assets.sources.kafka_days import Offsets, Ranges
 from incremental_assets.sources.kafka_errors import ClientErrors, asking, is_of_time
 
 _WAIT = 0.1
@@ -26,13 +26,15 @@ class TopicState:
     """A topic as it is now: its first offsets, and those behind the last committed messages.
 
     `identity` is another one where a topic was deleted and created again. Of a topic that may be
-    `compacted`, messages vanish of which a later one has the key.
+    `compacted`, messages vanish of which a later one has the key. The messages that are `waiting`
+    lie behind one whose transaction is open.
     """
 
     identity: str
     begin: Offsets
     end: Offsets
     compacted: bool
+    waiting: Ranges = field(default_factory=dict)
 
 
 def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
@@ -41,27 +43,27 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        admin = _Admin(access)
+        admin, read_committed = _Admin(access), IsolationLevel.READ_COMMITTED
         asked = admin.client.describe_topics(
             TopicCollection([topic]), request_timeout=kafka_access.SECONDS
         )
         found = admin.answer(asked[topic])
         partitions = [TopicPartition(topic, partition.id) for partition in found.partitions]
 
-        def offsets(spec: OffsetSpec) -> Offsets:
+        def offsets(spec: OffsetSpec, isolation: IsolationLevel = read_committed) -> Offsets:
             futures = admin.client.list_offsets(
                 dict.fromkeys(partitions, spec),
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=isolation,
                 request_timeout=kafka_access.SECONDS,
             )
             return {at.partition: admin.answer(futures[at]).offset for at in partitions}
 
-        return TopicState(
-            str(found.topic_id),
-            offsets(OffsetSpec.earliest()),
-            offsets(OffsetSpec.latest()),
-            _is_compacted(admin, topic),
-        )
+        # In this order: what is committed meanwhile waits for nothing.
+        there = offsets(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        begin, end = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
+        waiting = {p: (end[p], last) for p, last in there.items() if last > end[p]}
+        identity, compacted = str(found.topic_id), _is_compacted(admin, topic)
+        return TopicState(identity, begin, end, compacted, waiting)
 
 
 class _Admin:

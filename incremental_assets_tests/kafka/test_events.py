@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -120,6 +121,9 @@ def test_messages_of_aborted_transactions_do_not_count_and_open_ones_wait(
     producer.flush(30)
     broker.send(topic, [event("behind", "05 12")])
     assert shop.pending_days(BRONZE) == []
+    shop.load(DAYS)
+    behind = r"2 offsets will wait for open transactions \(partition 0: 5 … 6\)"
+    assert any(re.search(behind, line) for line in shop.logged), shop.logged
 
     producer.abort_transaction(30)
     broker.wait_for_transactions(topic)
