@@ -65,7 +65,7 @@ class KafkaAccess:
             "bootstrap.servers": self.brokers,
             "client.id": CLIENT,
             "security.protocol": self.security,
-            "socket.connection.setup.timeout.ms": int(SECONDS * 1000) // 2,
+            "socket.connection.setup.timeout.ms": max(int(SECONDS * 1000) // 2, 1000),
         }
         if self.ca:
             found["ssl.ca.location"] = self.ca

@@ -129,7 +129,7 @@ class FixedKafka(FixedSource):
     def since(self, past: Past) -> FixedKafka:
         """The messages of each day that were not loaded yet, found by looking through the rest."""
         known = self.past.known(past)
-        notes, begin = self.past.lost(known), self.now.begin
+        notes, begin = (*self.notes, *self.past.lost(known)), self.now.begin
         if self.past.has_expired(known.unread):
             known = self.past.known_by_days(past)
         low = {p: max(known.low.get(p, 0), begin[p]) for p in self.now.end}

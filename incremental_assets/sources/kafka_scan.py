@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 10_000
 _WAIT = 0.1  # seconds for further messages, where there may be none
 _DAY = 86_400_000  # milliseconds
+_LAST = 9_200_000_000_000_000  # milliseconds: as microseconds, they are the last of 64 bits
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -147,6 +148,14 @@ def _count(
             continue
         if error is None and offset < high[partition]:
             _, sent = message.timestamp()
+            if sent > _LAST:
+                raise SourceError(
+                    f"{path}: the message at offset {offset} of partition {partition} has the "
+                    f"timestamp {sent:,} ms, which Spark cannot read: perhaps these are "
+                    "nanoseconds. Nothing was loaded; mend the producer, and copy the topic "
+                    "without this message, or delete its records up to there and set "
+                    "on_gap='accept'."
+                )
             counts.add(partition, offset, sent, len(message))
         reached = offset if error is not None else offset + 1
         if reached >= high[partition]:

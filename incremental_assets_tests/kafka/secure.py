@@ -12,7 +12,7 @@ NAME = "localhost"
 """The host that the broker's certificate is of; its address is none."""
 PASSWORD = 'se"cr\\et'  # with what Java's settings have to escape
 PASSWORD_QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
-MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _MODULES = "org.apache.kafka.common.security"
 PLAIN = f'{_MODULES}.plain.PlainLoginModule required user_{LOADER}="{PASSWORD_QUOTED}";'
 _SCRAM = f"{_MODULES}.scram.ScramLoginModule required;"

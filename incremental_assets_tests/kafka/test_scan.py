@@ -21,7 +21,7 @@ from incremental_assets.sources import kafka_scan
 from incremental_assets.sources.kafka import Kafka
 from incremental_assets.sources.kafka_days import ByDay
 from incremental_assets.sources.kafka_scan import messages_by_day
-from incremental_assets_tests.kafka.broker import Broker
+from incremental_assets_tests.kafka.broker import Broker, Message
 from incremental_assets_tests.kafka.world import event
 
 A_DAY = date(2017, 1, 5)
@@ -38,7 +38,7 @@ def looked_through(
 def test_where_a_broker_that_lags_ends_the_topic_the_rest_is_waited_for(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("incremental_assets.sources.kafka_access.SECONDS", 0.5)
+    monkeypatch.setattr("incremental_assets.sources.kafka_access.SECONDS", 1.0)
     broker.send(topic, [event("a", "05 10")])
     broker.send_in_transaction(topic, [event("b", "05 10")], commit=False)
 
@@ -57,6 +57,15 @@ def test_messages_that_expire_while_they_are_looked_through_are_named(
 
     with pytest.raises(SourceError, match=r"of partition 0 expired while they were looked .*again"):
         looked_through(broker, topic, 0, 3)
+
+
+def test_a_message_whose_timestamp_spark_cannot_read_is_named(broker: Broker) -> None:
+    topic = "test.nanoseconds"
+    broker.create(topic, message_timestamp_after_max_ms=str(2**63 - 1))
+    broker.send(topic, [event("a", "05 10"), Message("b", at=1_483_610_400_000_000_000)])
+
+    with pytest.raises(SourceError, match="offset 1 of partition 0 .* perhaps these are nanosec"):
+        looked_through(broker, topic, 0, 2)
 
 
 def test_two_who_look_at_once_look_once_and_two_topics_are_two(
@@ -133,8 +142,9 @@ def test_how_far_it_is_is_shown_on_a_terminal_and_an_interrupt_ends_it_with_one_
     assert re.search(rf"Looking through {topic} .*\d+ of 4,000 offsets", shown)
     assert looking.returncode == INTERRUPTED
     assert took < 5
-    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", rest).rpartition("\n\r\n")[2]
-    assert last.strip() == STOPPED, rest
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", rest).splitlines()
+    own = [line for line in lines if line.strip() and "Looking through" not in line]
+    assert own == [STOPPED], rest
 
 
 def _shown(terminal: int, until: bytes | None) -> str:
