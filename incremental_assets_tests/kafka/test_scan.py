@@ -64,7 +64,7 @@ def test_a_message_whose_timestamp_spark_cannot_read_is_named(broker: Broker) ->
     broker.create(topic, message_timestamp_after_max_ms=str(2**63 - 1))
     broker.send(topic, [event("a", "05 10"), Message("b", at=1_483_610_400_000_000_000)])
 
-    with pytest.raises(SourceError, match="offset 1 of partition 0 .* perhaps these are nanosec"):
+    with pytest.raises(SourceError, match=r"offset 1 of partition 0 .* perhaps these are nanosec"):
         looked_through(broker, topic, 0, 2)
 
 
