@@ -17,6 +17,7 @@ _AFTER = re.compile(r" \(after \d+ms in state \w+\)")
 _ALERT = "alert"  # of TLS: the broker does not accept the client's certificate, or misses it
 _HOST, _EXPIRED, _NOT_YET = (62, 63, 64), 10, 9  # OpenSSL's X509_V_ERR_…
 _AGAIN = "and run again"
+_OF_JAVA = re.compile("S(sl|asl)AuthenticationException|SSL handshake failed|Failed to load PEM")
 
 
 class ClientErrors:
@@ -158,15 +159,13 @@ def _other_security(access: KafkaAccess, at: str, *, has_tls: bool) -> str:
     )
 
 
-_OF_JAVA = re.compile("S(sl|asl)AuthenticationException|SSL handshake failed|Failed to load PEM")
-
-
 def why_spark_is_refused(path: str, text: str) -> SourceError | None:
     """The error for what Java says, where its client was not let in; None for anything else."""
-    if not _OF_JAVA.search(text):
+    refused = _OF_JAVA.search(text)
+    if refused is None:
         return None
     causes = re.findall(r"^(?:Caused by: )?[\w.]+(?:Exception|Error): .*$", text, re.MULTILINE)
-    cause = (causes or _OF_JAVA.findall(text))[-1].removeprefix("Caused by: ")[:300]
+    cause = [refused[0], *causes][-1].removeprefix("Caused by: ")[:300]
     return SourceError(
         f"{path}: Spark cannot reach the brokers, though this machine can: {cause}. Nothing was "
         "loaded; ca and certificate have to be on every machine where Spark runs, and without ca "
