@@ -141,29 +141,34 @@ def _count(
     """
     came = False
     for message in messages:
-        error, partition, offset = message.error(), message.partition(), message.offset()
+        error, partition, reached = message.error(), message.partition(), message.offset()
         if error is not None and not _is_end(path, error, partition):
             continue
         if partition not in left:
             continue
-        if error is None and offset < high[partition]:
-            _, sent = message.timestamp()
-            if sent > _LAST:
-                raise SourceError(
-                    f"{path}: the message at offset {offset} of partition {partition} has the "
-                    f"timestamp {sent:,} ms, which Spark cannot read: perhaps these are "
-                    "nanoseconds. Nothing was loaded; mend the producer, and copy the topic "
-                    "without this message, or delete its records up to there and set "
-                    "on_gap='accept'."
-                )
-            counts.add(partition, offset, sent, len(message))
-        reached = offset if error is not None else offset + 1
-        if reached >= high[partition]:
+        end = high[partition]
+        if error is None:
+            if reached < end:
+                _, sent = message.timestamp()
+                if sent > _LAST:
+                    raise _unreadable(path, partition, reached, sent)
+                counts.add(partition, reached, sent, len(message))
+            reached += 1
+            came = True
+        if reached >= end:
+            reached, came = end, True
             left.discard(partition)
-        if reached > at[partition]:
-            at[partition] = min(reached, high[partition])
-        came = came or error is None or partition not in left
+        at[partition] = reached
     return came
+
+
+def _unreadable(path: str, partition: int, offset: int, sent: int) -> SourceError:
+    return SourceError(
+        f"{path}: the message at offset {offset} of partition {partition} has the timestamp "
+        f"{sent:,} ms, which Spark cannot read: perhaps these are nanoseconds. Nothing was loaded; "
+        "mend the producer, and copy the topic without this message, or delete its records up to "
+        "there and set on_gap='accept'."
+    )
 
 
 def _is_end(path: str, error: KafkaError, partition: int | None) -> bool:

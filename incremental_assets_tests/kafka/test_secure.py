@@ -135,10 +135,11 @@ def test_a_topic_is_looked_through_and_read_over_tls_with_few_rights_and_no_secr
     shop.load(DAYS)
 
     assert landed(shop) == [("05", "a"), ("06", "b")]
-    where = f"{HOST}:{broker.login_port}"
+    open_port = f"{HOST}:{broker.login_port}"
+    plain = replace(source, security="SASL_PLAINTEXT", mechanism="PLAIN", ca="")
+    assert replace(plain, brokers=open_port).fix().height == 2
     others = [
         *(secure(broker, topic, files, mechanism=each) for each in MECHANISMS[1:]),
-        replace(source, brokers=where, security="SASL_PLAINTEXT", mechanism="PLAIN", ca=""),
         mutual(broker, f"{topic}.open", files, "client"),
     ]
     for other in others:
