@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.errors import CatalogError, EntryError
@@ -56,6 +55,16 @@ def what_is_missing(session: SparkSession, catalog: str) -> str:
     return f" This Spark has no setting {setting}, by which it would know the catalog."
 
 
+def not_registered(settings: Settings, table: Table, error: BaseException, missing: str) -> str:
+    """The message of an error of Spark about a table's entry."""
+    return (
+        f"{table.name} cannot be registered as {catalog_name(settings, table)}: "
+        f"{what_failed(error)}.{missing} No row of it is concerned. Check the catalog, the rights "
+        f"there, {PREFIX}CATALOG and {PREFIX}CATALOG_SCHEMA; then run "
+        f"`incremental-assets register {table.name}`."
+    )
+
+
 def enter(session: SparkSession, settings: Settings, table: Table) -> bool:
     """Whether a table of the lake was not in the catalog; it is then.
 
@@ -85,12 +94,8 @@ def _created(session: SparkSession, settings: Settings, table: Table) -> Mapping
     except SPARK_ERRORS as error:
         found = _looked_up(session, name)  # raises where the catalog has become unreachable
         if found is None:
-            raise EntryError(
-                f"{table.name} was not registered: the catalog refuses {name}: "
-                f"{what_failed(error)}. No row of it is concerned. Have whoever keeps the catalog "
-                "grant what is missing; then run "
-                f"`incremental-assets register {table.name}`."
-            ) from error
+            missing = what_is_missing(session, settings.catalog)
+            raise EntryError(not_registered(settings, table, error, missing)) from error
         return found
     return entry(session, name) or {}
 
@@ -124,7 +129,7 @@ def entry(session: SparkSession, name: CatalogName) -> Mapping[str, str] | None:
     DESCRIBE asks the Delta table, too, which need no longer be where the catalog says.
     """
     shown = session.sql(f"SHOW TABLE EXTENDED IN {name.schema_sql} LIKE {literal(name.table)}")
-    is_own = ~F.col("isTemporary") & (F.lower("tableName") == name.table.lower())
+    is_own = f"NOT isTemporary AND lower(tableName) = {literal(name.table.lower())}"
     rows = shown.where(is_own).select("information").collect()  # temporary views are listed, too
     return parsed(rows[0][0]) if rows else None
 

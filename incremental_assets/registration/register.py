@@ -30,10 +30,15 @@ from incremental_assets.errors import (
 from incremental_assets.ledger.lock import brief_lock
 from incremental_assets.locations import local_path
 from incremental_assets.registration.answers import ASK_AGAIN_SECONDS, Answers, answers_of
-from incremental_assets.registration.entries import enter, require_lasting, what_is_missing
+from incremental_assets.registration.entries import (
+    enter,
+    not_registered,
+    require_lasting,
+    what_is_missing,
+)
 from incremental_assets.registration.statements import catalog_name, statements
 from incremental_assets.settings import PREFIX, Settings
-from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
+from incremental_assets.spark.failure import SPARK_ERRORS
 from incremental_assets.spark.load_session import statement_session
 from incremental_assets.table import Table
 
@@ -126,7 +131,7 @@ class Registration:
 
     def _enter(self, table: Table) -> bool:
         """Whether the table was not in the catalog; it is then."""
-        missing, name = "", catalog_name(self.settings, table)
+        missing = ""
         try:
             with statement_session(self.spark()) as session:
                 require_lasting(session, self.settings.catalog)
@@ -137,11 +142,7 @@ class Registration:
             raise
         except SPARK_ERRORS as error:
             self._answers.failed(self.now())
-            raise CatalogError(
-                f"{table.name} cannot be registered as {name}: {what_failed(error)}.{missing} No "
-                f"row of it is concerned. Check the catalog, {PREFIX}CATALOG and "
-                f"{PREFIX}CATALOG_SCHEMA; then run `incremental-assets register {table.name}`."
-            ) from error
+            raise CatalogError(not_registered(self.settings, table, error, missing)) from error
         except Exception:
             self._answers.failed(self.now())
             raise

@@ -72,10 +72,10 @@ def test_the_catalog_is_asked_after_the_lock_and_not_for_a_load_that_published_n
     lakehouse = Lakehouse(
         named, shop.lakehouse.tables, session, lambda: datetime.now(UTC), logged.append
     )
-    held = lakehouse.load(TABLES["silver/sales"], parse_days(["2017-01-05"]))
+    held = lakehouse.load(TABLES["silver/sales"], parse_days("2017-01-05"))
     asked_for_held = [line for line in logged if "registering" in line]
     was_free.clear()
-    lakehouse.load(TABLES["bronze/events"], parse_days(["2017-01-06"]))
+    lakehouse.load(TABLES["bronze/events"], parse_days("2017-01-06"))
 
     assert held.failed
     assert asked_for_held == []
