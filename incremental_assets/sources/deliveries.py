@@ -61,7 +61,13 @@ class Signs:
             return list(files), {}
         prefix = f"{place}/"
         signs = {f.path: f for f in files if self._are(f.path.removeprefix(prefix))}
-        data = [f for f in files if f.path not in signs and not _is_below_hidden(f.path)]
+        data = [
+            file
+            for file in files
+            if file.path not in signs
+            and not _is_below_hidden(file.path)
+            and not (self.marker and file.path.endswith(f"/{self.marker}"))
+        ]
         if self.marker and prefix + self.marker not in signs:
             return data, {file.path: f"there is no {self.marker} in its folder" for file in data}
         if not self.manifest:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import Layout
+from incremental_assets.sources.loaded_files import FileState, LoadedFiles
 from incremental_assets.sources.stored import fixed_at
 
 FIRST, SECOND = date(2024, 5, 1), date(2024, 5, 2)
@@ -127,6 +130,19 @@ def test_a_layout_that_names_no_day_or_leaves_the_feed_is_refused(text: str) -> 
     assert WRONG[text] in str(refused.value)
 
 
+@dataclass(frozen=True)
+class Loaded(LoadedFiles):
+    """Files that were loaded on these days, whatever they were."""
+
+    days: dict[str, date]
+
+    def files(self, day: date, /) -> Mapping[str, FileState]:
+        return {}
+
+    def landing_days(self) -> Mapping[str, date]:
+        return self.days
+
+
 @pytest.mark.parametrize("text", ["*", "*.json", "till*/"])
 def test_a_file_whose_path_says_no_day_is_of_the_day_on_which_it_came_first(
     tmp_path: Path, text: str
@@ -139,15 +155,15 @@ def test_a_file_whose_path_says_no_day_is_of_the_day_on_which_it_came_first(
     feed, landing = LandedFiles("sales", layout=text), str(tmp_path)
 
     def paths(loaded: dict[str, date]) -> list[list[str]]:
-        found = feed.by_day(landing, [FIRST, SECOND], lambda: loaded)
+        found = feed.by_day(landing, [FIRST, SECOND], Loaded(loaded))
         return [[f.path for f in found[day]] for day in (FIRST, SECOND)]
 
     a, b = f"sales/{folder}a.json", f"sales/{folder}b.json"
     assert feed.days(landing) == [FIRST, SECOND]
     assert paths({}) == [[a], [b]]
     assert paths({b: FIRST}) == [[a, b], []]
-    assert feed.days(landing, lambda: {b: FIRST}) == [FIRST]
-    assert feed.day_of(b, lambda: {b: FIRST}) == FIRST
+    assert feed.days(landing, Loaded({b: FIRST})) == [FIRST]
+    assert feed.day_of(b, Loaded({b: FIRST})) == FIRST
     assert feed.day_of(b) is None
 
 
