@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_package_and_the_files_it_reads_and_nothing_else(whe
     found = {n for n in names if n.startswith("incremental_assets/") and not n.endswith(".py")}
     assert found == NOT_CODE
     assert re.findall(r"^Provides-Extra: ([\w-]+)", metadata, re.M) == [
-        *("dagster-postgres", "demo", "kafka", "postgresql", "s3", "testing")
+        *("dagster-postgres", "demo", "kafka", "mariadb", "postgresql", "s3", "testing")
     ]
     assert re.findall(r"^Requires-Dist: pytest.*", metadata, re.M) == [
         "Requires-Dist: pytest; extra == 'testing'"

@@ -14,7 +14,7 @@ from incremental_assets.sources.kafka_tls import speaks_tls, valid_until, why_no
 
 _AT = re.compile(r"^\w+://(?P<at>[^/\s]+)/\S+: ")
 _AFTER = re.compile(r" \(after \d+ms in state \w+\)")
-_ALERT = "alert"  # of TLS: the broker does not accept the client's certificate, or misses it
+_ALERT = " alert "  # of TLS: the broker does not accept the client's certificate, or misses it
 _HOST, _EXPIRED, _NOT_YET = (62, 63, 64), 10, 9  # OpenSSL's X509_V_ERR_…
 _AGAIN = "and run again"
 _OF_JAVA = re.compile("S(sl|asl)AuthenticationException|SSL handshake failed|Failed to load PEM")
@@ -150,12 +150,15 @@ def _own_certificate(access: KafkaAccess, at: str, reason: str) -> str:
 
 
 def _other_security(access: KafkaAccess, at: str, *, has_tls: bool) -> str:
-    kind = "SASL_{}" if access.has_login else "{}"
-    right = kind.format("SSL" if has_tls else "PLAINTEXT")
-    how = "speaks TLS" if has_tls else "does not speak TLS"
+    if has_tls:
+        right = "SASL_SSL" if access.has_login else "SSL"
+        what, do = "speaks TLS at this port", f"set security={right!r}, or name another port"
+    else:  # an ill broker is silent, too; and nobody is told to send a password in the clear
+        what = "does not answer in TLS at this port"
+        do = "name its port with TLS, or find out whether it is well"
     return (
-        f"the broker {at} {how} at this port, and security is {access.security!r}. Nothing was "
-        f"loaded; set security={right!r}, or name another port, {_AGAIN}."
+        f"the broker {at} {what}, and security is {access.security!r}. Nothing was loaded; {do}, "
+        f"{_AGAIN}."
     )
 
 

@@ -151,7 +151,7 @@ def test_a_topic_is_looked_through_and_read_over_tls_with_few_rights_and_no_secr
     entries = list(shop.lakehouse.ledger.view().table(BRONZE).committed)
     logged = f"{caplog.text}{shop.logged}"
     shown = f"{out}{err}{logged}{entries}{source!r}{source.access()!r}"
-    assert "cr\\et" not in shown
+    assert not re.search(r"cr\\+et", shown)
     assert "PRIVATE KEY" not in shown
 
 
@@ -215,7 +215,7 @@ REFUSED = {
     ),
     "TLS to a port without": (
         {"port": "plain"},
-        "does not speak TLS at this port, and security is 'SASL_SSL'.*'SASL_PLAINTEXT'",
+        "does not answer in TLS at this port, and security is 'SASL_SSL'.*name its port with TLS",
     ),
     "no user where one is asked for": (
         {"security": "SSL"},
