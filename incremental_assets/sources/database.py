@@ -111,6 +111,14 @@ def ask(connection: DbConnection, query: str) -> Sequence[Any]:
     return found
 
 
+def described(connection: DbConnection, relation: Relation, what: str = "*") -> Sequence[Any]:
+    """The columns of a query, as the driver describes them (PEP 249); no row is read."""
+    cursor = connection.cursor()
+    cursor.execute(f"SELECT {what} FROM {relation} {ROWS} WHERE 1 = 0")
+    found: Sequence[Any] = cursor.description
+    return found
+
+
 @contextmanager
 def asking(path: str) -> Iterator[None]:
     """Inside, an error of a database or its driver is a SourceError that says which source."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from incremental_assets.sources import kafka_access
 from incremental_assets.sources.kafka_access import KafkaAccess
@@ -43,31 +43,35 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        admin, read_committed = _Admin(access), IsolationLevel.READ_COMMITTED
-        asked = admin.client.describe_topics(
-            TopicCollection([topic]), request_timeout=kafka_access.SECONDS
-        )
-        found = admin.answer(asked[topic])
-        partitions = [TopicPartition(topic, partition.id) for partition in found.partitions]
-
-        def offsets(spec: OffsetSpec, isolation: IsolationLevel = read_committed) -> Offsets:
-            futures = admin.client.list_offsets(
-                dict.fromkeys(partitions, spec),
-                isolation_level=isolation,
-                request_timeout=kafka_access.SECONDS,
+        read_committed = IsolationLevel.READ_COMMITTED
+        with _Admin(access) as admin:
+            asked = admin.client.describe_topics(
+                TopicCollection([topic]), request_timeout=kafka_access.SECONDS
             )
-            return {at.partition: admin.answer(futures[at]).offset for at in partitions}
+            found = admin.answer(asked[topic])
+            partitions = [TopicPartition(topic, partition.id) for partition in found.partitions]
 
-        # In this order: what is committed meanwhile waits for nothing.
-        there = offsets(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
-        begin, end = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
-        waiting = {p: (end[p], last) for p, last in there.items() if last > end[p]}
-        identity, compacted = str(found.topic_id), _is_compacted(admin, topic)
-        return TopicState(identity, begin, end, compacted, waiting)
+            def offsets(spec: OffsetSpec, isolation: IsolationLevel = read_committed) -> Offsets:
+                futures = admin.client.list_offsets(
+                    dict.fromkeys(partitions, spec),
+                    isolation_level=isolation,
+                    request_timeout=kafka_access.SECONDS,
+                )
+                return {at.partition: admin.answer(futures[at]).offset for at in partitions}
+
+            # In this order: what is committed meanwhile waits for nothing.
+            there = offsets(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+            begin, end = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
+            waiting = {p: (end[p], last) for p, last in there.items() if last > end[p]}
+            identity, compacted = str(found.topic_id), _is_compacted(admin, topic)
+            return TopicState(identity, begin, end, compacted, waiting)
 
 
 class _Admin:
-    """A client that tells at once why no broker lets it in."""
+    """A client that says at once why no broker lets it in, for as long as a block goes on.
+
+    Its threads end with the block, and not whenever an error's traceback is forgotten.
+    """
 
     def __init__(self, access: KafkaAccess) -> None:
         from confluent_kafka.admin import AdminClient
@@ -75,6 +79,13 @@ class _Admin:
         self._errors = ClientErrors()
         settings = access.of_python() | {"error_cb": self._errors.add}
         self.client = AdminClient(settings, logger=LOG)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.client:
+            pass
 
     def answer(self, future: Future[Any]) -> Any:
         """The answer of a broker. Raises KafkaException, also where there is none in time."""

@@ -153,7 +153,7 @@ def _other_security(access: KafkaAccess, at: str, *, has_tls: bool) -> str:
     if has_tls:
         right = "SASL_SSL" if access.has_login else "SSL"
         what, do = "speaks TLS at this port", f"set security={right!r}, or name another port"
-    else:  # an ill broker is silent, too; and nobody is told to send a password in the clear
+    else:  # an ill broker is silent, too; and nobody is advised to send a password in the clear
         what = "does not answer in TLS at this port"
         do = "name its port with TLS, or find out whether it is well"
     return (

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 from incremental_assets.errors import SourceError
 from incremental_assets.sources.database import (
-    ROWS,
     Access,
     DbColumn,
     DbConnection,
     Relation,
     Settled,
     ask,
+    described,
     utc,
 )
 from incremental_assets.sources.dialect import LAG, Dialect
@@ -38,7 +38,7 @@ _ENGINES = frozenset({None, "InnoDB", "Aria", "MyISAM"})
 _WITH_COLUMNS = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
 _CATALOG = """
 SELECT TABLE_TYPE, ENGINE, AVG_ROW_LENGTH FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
+WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s
 """
 _JSON_VALID = re.compile(r"CHECK \(json_valid\(`((?:[^`]|``)+)`\)\)")
 _IS_OF_A_VALUE = re.compile(r"Identifier name '(.* is \d{4}-\d\d-\d\d(?: [\d:.]+)?)")
@@ -67,9 +67,7 @@ class MariaDb(Dialect):
         return address_of(url).spark_url
 
     def columns(self, connection: DbConnection, relation: Relation) -> Sequence[DbColumn]:
-        cursor = connection.cursor()
-        cursor.execute(f"SELECT * FROM {relation} {ROWS} WHERE 1 = 0")
-        found = list(cursor.description)
+        found = described(connection, relation)
         digits = _digits(self, connection, relation, found)
         json = _json_columns(connection, relation)
         return [
@@ -184,11 +182,11 @@ def _digits(
     if not names:
         return {}
     signed = ", ".join(f"COALESCE(MAX({dialect.quoted(name)}), -1)" for name in names)
-    cursor = connection.cursor()
-    cursor.execute(f"SELECT {signed} FROM {relation} {ROWS} WHERE 1 = 0")
     return {
         name: length - 1 - (scale > 0)  # the sign and the point
-        for name, (_, _, _, length, _, scale, _) in zip(names, cursor.description, strict=True)
+        for name, (_, _, _, length, _, scale, _) in zip(
+            names, described(connection, relation, signed), strict=True
+        )
     }
 
 
@@ -218,8 +216,7 @@ def _catalog(connection: DbConnection, relation: Relation) -> _OfTable | None:
     if not relation.names:
         return None
     *named, table = relation.names
-    ((own,),) = ask(connection, "SELECT DATABASE()")
     cursor = connection.cursor()
-    cursor.execute(_CATALOG, (named[-1] if named else own, table))
+    cursor.execute(_CATALOG, (named[-1] if named else None, table))
     found = cursor.fetchone()
     return found and _OfTable(found[0], found[1], int(found[2] or 0))

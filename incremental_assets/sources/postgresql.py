@@ -20,6 +20,7 @@ from incremental_assets.sources.database import (
     Relation,
     Settled,
     ask,
+    described,
     utc,
 )
 from incremental_assets.sources.dialect import LAG, Dialect
@@ -120,9 +121,7 @@ class PostgreSql(Dialect):
         return found
 
     def columns(self, connection: DbConnection, relation: Relation) -> Sequence[DbColumn]:
-        cursor = connection.cursor()
-        cursor.execute(f"SELECT * FROM {relation} {ROWS} WHERE 1 = 0")
-        return [self._column(found) for found in cursor.description]
+        return [self._column(found) for found in described(connection, relation)]
 
     def _column(self, found: Any) -> DbColumn:
         """The column, as the driver describes it.

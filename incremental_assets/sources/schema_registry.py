@@ -156,7 +156,9 @@ class SchemaRegistry:
             if error.code in _REFUSED:
                 do = self._login()
             elif error.code in _ELSEWHERE:
-                do = f"give the URL that it leads to ({error.headers.get('Location', 'none')!r})"
+                to = urlsplit(error.headers.get("Location", ""))  # behind its path may be a token
+                where = f"{to.scheme}://{to.hostname}{to.path}" if to.hostname else to.path
+                do = f"give the URL that it leads to ({where!r})"
         except (URLError, OSError, ValueError) as error:
             why, do = str(getattr(error, "reason", error)) or type(error).__name__, "put that right"
         raise SourceError(
