@@ -18,6 +18,7 @@ from incremental_assets.retries import retried
 
 # A hook that fails after the commit would look like a commit that failed.
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+ONCE = CommitProperties(max_commit_retries=0)
 _TRIES = 20
 _PAUSE_SECONDS = 0.02
 _T = TypeVar("_T")

@@ -42,13 +42,13 @@ def column_description(table: Table, name: str, origins: Sequence[Origin] = ()) 
     """The description, and the origins: neither the UI nor a catalog draws those of columns."""
     declared = table.schema.columns.get(name) if table.schema is not None else None
     described = declared.description if declared is not None else _OWN.get(name, "")
-    made_of = ", ".join(f"{o.table}.{o.column}" for o in origins)
+    # What bronze types comes out of the payload, all of it.
+    made_of = "" if table.is_typed else ", ".join(f"{o.table}.{o.column}" for o in origins)
     return " ".join(filter(None, (described, made_of and f"From {made_of}.")))
 
 
 def column_descriptions(table: Table, columns: Sequence[str], lake: str) -> Mapping[str, str]:
     """The same of all columns of a table of the lake; without an entry where nothing is said."""
-    # What bronze types has the description of its contract; all of it comes out of the payload.
     origins = {} if table.is_typed else origins_of(table, columns, lake)
     found = {name: column_description(table, name, origins.get(name, ())) for name in columns}
     return {name: text for name, text in found.items() if text}

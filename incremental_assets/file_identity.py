@@ -22,6 +22,16 @@ class FileLike(Protocol):
     def modified(self) -> str: ...
 
 
+def is_as_listed(file: FileLike, before: FileLike) -> bool:
+    """Whether a file is the one of before, as far as its listing shows."""
+    if file.size != before.size:
+        return False
+    if file.tag:
+        return file.tag == before.tag
+    # Where the store has neither a tag nor a time, only the content can be compared.
+    return file.modified != "" and file.modified == before.modified
+
+
 def fingerprint(files: Iterable[FileLike]) -> int:
     """A number for files as they are. It does not depend on their order: batches can be added up.
 

@@ -26,6 +26,17 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def literal(text: str) -> str:
+    """Text as a literal of Spark's SQL."""
+    plain = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + plain.replace("\n", "\\n").replace("\r", "\\r") + "'"
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether the session is one of a Spark Connect server."""
+    return hasattr(session, "cloneSession")
+
+
 def with_columns(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """The rows with these columns; with none, which Spark Connect's client refuses, as they are."""
     return rows.withColumns({**columns}) if columns else rows

@@ -213,9 +213,10 @@ class Lakehouse:
             last = max((v for v in versions if v is not None), default=None)
             if last is not None:
                 self._registration.write_comments(table)
+        result = TableLoadResult(table.name, results, time.monotonic() - started, last)
         if last is not None:
             self._registration.after_load(table)
-        return TableLoadResult(table.name, results, time.monotonic() - started, last)
+        return result
 
     def _do(
         self, table: Table, plan: Plan, after: int, run_id: str, kind: BatchKind[Any] | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from incremental_assets.changes.detector import Detector
-from incremental_assets.file_identity import FileLike
+from incremental_assets.file_identity import FileLike, is_as_listed
 
 F = TypeVar("F", bound=FileLike)
 
@@ -41,17 +41,8 @@ class Files(Detector):
             before = known.get(file.path)
             if before is None:
                 new.append(tagged(file))
-            elif not _is_unchanged(file, before):
+            elif not is_as_listed(file, before):
                 now = tagged(file)
                 if (now.size, now.tag) != (before.size, before.tag):
                     changed.append(now)
         return new, changed
-
-
-def _is_unchanged(file: FileLike, before: FileLike) -> bool:
-    if file.size != before.size:
-        return False
-    if file.tag:
-        return file.tag == before.tag
-    # Where the store has neither a tag nor a time, only the content can be compared.
-    return file.modified != "" and file.modified == before.modified

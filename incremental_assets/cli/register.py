@@ -13,7 +13,7 @@ import polars as pl
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import JSON, NAMES
 from incremental_assets.cli.output import OUT, bad, log, show
-from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.errors import CatalogError, EntryError, IncrementalAssetsError
 from incremental_assets.locations import local_path
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
@@ -59,6 +59,12 @@ def register(names: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
     for table in tables:
         try:
             done.append(registration.register(table))
+        except CatalogError as error:
+            failed.append(str(error))
+            if not isinstance(error, EntryError):  # not of this table alone: each would wait for it
+                rest = len(tables) - tables.index(table) - 1
+                failed += [f"{counted(rest, 'more table')} not tried."] if rest else []
+                break
         except IncrementalAssetsError as error:
             failed.append(str(error))
     rows = pl.DataFrame(map(asdict, done), schema=_REGISTERED)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltalake import CommitProperties, DeltaTable
+from deltalake import DeltaTable
 
 from incremental_assets.delta.writable import fields_of
-from incremental_assets.delta_commit import NO_HOOKS, retried_commit
+from incremental_assets.delta_commit import NO_HOOKS, ONCE, retried_commit
 
 _COMMENT = "comment"  # Delta's protocol, "Schema Serialization Format": what Spark shows of a field
-_ONCE = CommitProperties(max_commit_retries=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def missing_comments(table: DeltaTable, wanted: Comments) -> Comments:
 
 
 def write_comments(path: str, wanted: Comments) -> int:
-    """Give the table the comments that it does not have; how many those are.
+    """Give the table those of the wanted comments that it does not have; how many those are.
 
     Each is a commit of its own, which changes no row. Comments of columns about which nothing is
     said stay as they are. Raises ConflictError and LakeError.
@@ -56,12 +55,12 @@ def write_comments(path: str, wanted: Comments) -> int:
         missing = missing_comments(table, wanted)
         if missing.table:
             table.alter.set_table_description(
-                missing.table, commit_properties=_ONCE, post_commithook_properties=NO_HOOKS
+                missing.table, commit_properties=ONCE, post_commithook_properties=NO_HOOKS
             )
             written += 1
         for name, text in missing.columns.items():
             table.alter.set_column_metadata(
-                name, {_COMMENT: text}, commit_properties=_ONCE, post_commithook_properties=NO_HOOKS
+                name, {_COMMENT: text}, commit_properties=ONCE, post_commithook_properties=NO_HOOKS
             )
             written += 1
 

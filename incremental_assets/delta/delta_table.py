@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
 
 from incremental_assets.delta.writable import CHANGE_FEED, require_plain_writes
-from incremental_assets.delta_commit import NO_HOOKS, retried_commit
+from incremental_assets.delta_commit import NO_HOOKS, ONCE, retried_commit
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.locations import local_path
 
@@ -179,7 +179,7 @@ def add_columns(path: str, columns: Sequence[Mapping[str, Any]]) -> None:
         if new:
             table.alter.add_columns(
                 list(schema_of(path, new).fields),
-                commit_properties=CommitProperties(max_commit_retries=0),
+                commit_properties=ONCE,
                 post_commithook_properties=NO_HOOKS,
             )
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField
 from incremental_assets.delta.delta_table import bytes_of, field_of, open_table
 from incremental_assets.delta.read import read_version
 from incremental_assets.delta.stage import NO_BATCH, stage
+from incremental_assets.delta_commit import ONCE
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.frames import quoted
 
@@ -100,7 +101,7 @@ def _rewrite(session: SparkSession, path: str, types: Mapping[str, str]) -> None
             "overwrite",
             schema,
             partition_by=partition_by,
-            commit_properties=CommitProperties(max_commit_retries=0),
+            commit_properties=ONCE,
         )
     except CommitFailedError as error:
         raise ConflictError(

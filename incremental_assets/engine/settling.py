@@ -41,7 +41,7 @@ from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.consistent import A_MISSING_TABLE, log_state_of
 from incremental_assets.settings import Settings
-from incremental_assets.sources.archives import UnpackFolder, remove_left
+from incremental_assets.sources.archives import remove_leftovers, unpacked_of
 from incremental_assets.table import Table
 
 
@@ -170,10 +170,11 @@ class TableSettling(Settling):
     def remove_outdated(self, view: LedgerView) -> None:
         """Remove what batches left that did not end: rows in quarantine, and unpacked archives."""
         if self.settled:
-            if self.table.feed is not None:
-                remove_left(UnpackFolder(self.settings.lake, self.name, 0))
             outcomes = outcomes_of(view.table(self.name), self.settled)
             self.quarantine.remove_outdated(outdated_rows(outcomes, self.settled), self.log)
+            if self.table.feed is not None:
+                with cleanup(f"{self.name}: unpacked archives", self.log):
+                    remove_leftovers(unpacked_of(self.settings.lake, self.name))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 import polars as pl
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.delta_commit import commit_files
@@ -27,7 +27,6 @@ from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, LedgerSna
 from incremental_assets.locations import local_path
 from incremental_assets.storage import write_file
 
-ONCE = CommitProperties(max_commit_retries=0)
 HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 # A longer bound would have to be cut, and the cut one rounded; without it the file is read.
 _LONGEST_BOUND = 64

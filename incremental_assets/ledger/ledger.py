@@ -18,9 +18,10 @@ import polars as pl
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from incremental_assets.delta_commit import ONCE
 from incremental_assets.errors import ConflictError, LakeError, LedgerError
 from incremental_assets.ledger import maintenance
-from incremental_assets.ledger.compaction import HOOKS, ONCE, replace_tables
+from incremental_assets.ledger.compaction import HOOKS, replace_tables
 from incremental_assets.ledger.day_index import DayIndex, index_at
 from incremental_assets.ledger.entry import SCHEMA, Entry, to_frame
 from incremental_assets.ledger.indexed_history import IndexedHistory

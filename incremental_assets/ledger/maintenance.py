@@ -13,8 +13,9 @@ import re
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from incremental_assets.delta_commit import ONCE
 from incremental_assets.errors import LedgerError
-from incremental_assets.ledger.compaction import ONCE, compact
+from incremental_assets.ledger.compaction import compact
 from incremental_assets.ledger.day_index import DayIndex, index_at, write_index
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerSnapshot
 from incremental_assets.locations import local_path

@@ -25,7 +25,7 @@ def declared_columns(table: Table) -> dg.TableSchema | None:
 def found_columns(table: Table, fields: Sequence[Field], origins: Origins) -> dg.TableSchema:
     """The columns of the Delta table."""
     types = {f.name: str(getattr(f.type, "type", f.type)) for f in fields}
-    return _schema(table, types, {} if table.is_typed else origins)
+    return _schema(table, types, origins)
 
 
 def column_lineage(origins: Origins, naming: Naming) -> dg.TableColumnLineage:

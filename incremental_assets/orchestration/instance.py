@@ -80,11 +80,10 @@ def _opened() -> dg.DagsterInstance:
 
 def _why(error: Exception) -> str:
     """An error, in brief, with what it was raised from, and what to install if that is missing."""
-    told = [_brief(each) for each in (error, error.__cause__) if each is not None]
-    missing = " ".join(told)
-    if f"import module {_POSTGRES}" in missing:
+    found = [each for each in (error, error.__cause__) if each is not None]
+    if any(f"import module {_POSTGRES}" in str(each) for each in found):
         return f"{_POSTGRES} is not installed: pip install 'incremental-assets[dagster-postgres]'."
-    return " ".join(told)
+    return " ".join(map(_brief, found))
 
 
 def _brief(error: BaseException) -> str:

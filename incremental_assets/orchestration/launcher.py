@@ -26,11 +26,10 @@ from incremental_assets.orchestration.process import (
 )
 
 HEARTBEAT_TIMEOUT = 150
-_BEATS = 5
-"""How many heartbeats a run records in the time after which it counts as dead without one."""
+_BEATS = 5  # that a run records in the time after which it counts as dead without one
 _ELSEWHERE = "it is on another machine or in another container, and cannot be seen from here"
 _NO_PROCESS = "it has not recorded its process"
-_FORGOTTEN = 3600  # seconds without a check: the run has ended
+_FORGET_AFTER_SECONDS = 3600  # without a check: the run has ended
 
 
 class LocalRunLauncher(DefaultRunLauncher):
@@ -128,7 +127,9 @@ class Silence:
     def too_long(self, run_id: str, heartbeat: Heartbeat) -> float | None:
         """How many seconds ago a heartbeat was first read, if the run has been silent too long."""
         now = self._clock()
-        for other in [each for each, at in self._heard.items() if now - at.checked > _FORGOTTEN]:
+        for other in [
+            each for each, at in self._heard.items() if now - at.checked > _FORGET_AFTER_SECONDS
+        ]:
             del self._heard[other]
         heard = self._heard.get(run_id)
         if heard is None or heard.heartbeat != heartbeat:

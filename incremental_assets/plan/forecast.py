@@ -110,16 +110,20 @@ def forecast(
         log(f"Planning {each.days} of {each.tables[0].name} and what is built on it")
         ahead.run(number, each)
     planned = {(day.table, day.day) for day in ahead.days}
-    left = skipped(chosen, ahead.view, settings, span, today, planned)
+    unplanned = {each.table.name: each for each in reversed(ahead.unplanned)}  # once, and the first
+    others = [table for table in chosen if table.name not in unplanned]
+    left = skipped(others, ahead.view, settings, span, today, planned)
     own = [
         note
         for t in chosen
         for note in (_unfinished(t, view), _no_longer_landed(t, view, inspection, span))
     ]
     notes = [*filter(None, own), *ahead.notes, *([KNOWN_BY_READING] if planned else [])]
-    unplanned = {each.table.name: each for each in reversed(ahead.unplanned)}  # once, and the first
     return Forecast(
-        tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)), tuple(unplanned.values())
+        tuple(ahead.days),
+        tuple(left),
+        tuple(dict.fromkeys(notes)),
+        tuple(unplanned[table.name] for table in chosen if table.name in unplanned),
     )
 
 

@@ -13,25 +13,24 @@ ASK_AGAIN_SECONDS = 300.0
 
 @dataclass
 class Answers:
-    """What one catalog answered about the tables of one lake; times are of a monotonic clock."""
+    """What a schema of a catalog answered about a lake; times are of a monotonic clock."""
 
-    _registered: dict[str, float] = field(default_factory=dict)
+    _asked: dict[str, float] = field(default_factory=dict)
     _failed: float | None = None
 
     def has(self, table: str, now: float) -> bool:
-        """Whether the catalog had the table a short while ago."""
-        at = self._registered.get(table)
+        """Whether the catalog has the table, or refused it, by its answer of a short while ago."""
+        at = self._asked.get(table)
         return at is not None and now - at < ASK_AGAIN_SECONDS
 
     def is_down(self, now: float) -> bool:
         """Whether the catalog could not be used a short while ago."""
         return self._failed is not None and now - self._failed < ASK_AGAIN_SECONDS
 
-    def answered(self, now: float, table: str | None = None) -> None:
-        """The catalog can be used, and has this table."""
+    def answered(self, now: float, table: str) -> None:
+        """The catalog can be used; it has this table, or refuses it."""
         self._failed = None
-        if table is not None:
-            self._registered[table] = now
+        self._asked[table] = now
 
     def failed(self, now: float) -> None:
         """The catalog cannot be used."""
@@ -39,6 +38,6 @@ class Answers:
 
 
 @cache
-def answers_of(catalog: str, schema: str, lake: str) -> Answers:
-    """The one object for a catalog, its schema and a lake in this process."""
+def answers_of(schema: str, lake: str) -> Answers:
+    """The one object for a schema of a catalog and a lake in this process."""
     return Answers()

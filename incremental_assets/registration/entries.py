@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.errors import CatalogError, EntryError
+from incremental_assets.frames import is_remote, literal
 from incremental_assets.locations import local_path
 from incremental_assets.registration.statements import (
     CatalogName,
     catalog_name,
-    literal,
     statements,
 )
 from incremental_assets.settings import LAYER, PREFIX, Settings
@@ -34,7 +34,7 @@ _KINDS = {"VIEW": "a view", "MANAGED": "a managed table", "EXTERNAL": "an extern
 
 def require_lasting(session: SparkSession, catalog: str) -> None:
     """Raise CatalogError for a catalog in the memory of this process, which ends with it."""
-    if catalog != _SESSION_CATALOG or hasattr(session, "cloneSession"):
+    if catalog != _SESSION_CATALOG or is_remote(session):
         return
     own = session.conf.get(f"spark.sql.catalog.{_SESSION_CATALOG}", _OF_DELTA)
     kept_in = session.conf.get("spark.sql.catalogImplementation", "in-memory")
@@ -47,7 +47,7 @@ def require_lasting(session: SparkSession, catalog: str) -> None:
         )
 
 
-def what_is_missing(session: SparkSession, catalog: str) -> str:
+def hint_of_settings(session: SparkSession, catalog: str) -> str:
     """A sentence where Spark has no setting for a catalog: of some platforms it needs none."""
     setting = f"spark.sql.catalog.{catalog}"
     if catalog == _SESSION_CATALOG or session.conf.get(setting, ""):
@@ -55,18 +55,18 @@ def what_is_missing(session: SparkSession, catalog: str) -> str:
     return f" This Spark has no setting {setting}, by which it would know the catalog."
 
 
-def not_registered(settings: Settings, table: Table, error: BaseException, missing: str) -> str:
+def not_registered(settings: Settings, table: Table, error: BaseException, hint: str) -> str:
     """The message of an error of Spark about a table's entry."""
     return (
         f"{table.name} cannot be registered as {catalog_name(settings, table)}: "
-        f"{what_failed(error)}.{missing} No row of it is concerned. Check the catalog, the rights "
+        f"{what_failed(error)}.{hint} No row of it is concerned. Check the catalog, the rights "
         f"there, {PREFIX}CATALOG and {PREFIX}CATALOG_SCHEMA; then run "
         f"`incremental-assets register {table.name}`."
     )
 
 
 def enter(session: SparkSession, settings: Settings, table: Table) -> bool:
-    """Whether a table of the lake was not in the catalog; it is then.
+    """Enter a table of the lake, unless the catalog has it; whether the entry is new.
 
     The Delta table has to be there: Spark would create one. Raises EntryError where the catalog
     refuses this table or has something else under its name; errors of Spark where it does not
@@ -76,7 +76,7 @@ def enter(session: SparkSession, settings: Settings, table: Table) -> bool:
     found = _looked_up(session, name)
     is_new = found is None
     if found is None:
-        _require_seen(session, path, table)
+        _require_seen(session, path, table, name)
         found = _created(session, settings, table)
     _require_same(found, table, name, path)
     return is_new
@@ -94,10 +94,17 @@ def _created(session: SparkSession, settings: Settings, table: Table) -> Mapping
     except SPARK_ERRORS as error:
         found = _looked_up(session, name)  # raises where the catalog has become unreachable
         if found is None:
-            missing = what_is_missing(session, settings.catalog)
-            raise EntryError(not_registered(settings, table, error, missing)) from error
+            hint = hint_of_settings(session, settings.catalog)
+            raise EntryError(not_registered(settings, table, error, hint)) from error
         return found
-    return entry(session, name) or {}
+    found = entry(session, name)
+    if found is None:
+        raise EntryError(
+            f"{table.name}: {name} was created, or was there, and this user cannot list it, so "
+            "that nobody knows whether it is this table. Have the right to list the tables of "
+            f"{name.schema_sql} granted; then run `incremental-assets register {table.name}`."
+        )
+    return found
 
 
 def _looked_up(session: SparkSession, name: CatalogName) -> Mapping[str, str] | None:
@@ -105,12 +112,13 @@ def _looked_up(session: SparkSession, name: CatalogName) -> Mapping[str, str] | 
     return entry(session, name) if session.catalog.databaseExists(name.schema_sql) else None
 
 
-def _require_seen(session: SparkSession, path: str, table: Table) -> None:
+def _require_seen(session: SparkSession, path: str, table: Table, name: CatalogName) -> None:
     """Raise EntryError where Spark has no, or another, table at the path: it may run elsewhere."""
     own = open_table(path)
     try:
         found = session.sql(f"DESCRIBE DETAIL delta.`{path}`").select("id").collect()
     except SPARK_ERRORS as error:
+        _looked_up(session, name)  # raises where Spark or the catalog has become unreachable
         why = what_failed(error)
     else:
         if own is not None and found and found[0][0] == own.metadata().id:
@@ -155,7 +163,7 @@ def _require_same(found: Mapping[str, str], table: Table, name: CatalogName, pat
             f"Delta table {path}: {table.name} was not registered. Rename what is there, or set "
             f"{PREFIX}CATALOG_SCHEMA to another schema, such as retail_{LAYER}."
         )
-    if not is_same_place(at, path):
+    if not is_same_location(at, path):
         moved = (
             f" If the lake was moved, remove its old entry (DROP TABLE {name.sql}: that leaves the "
             "files of an external table where they are) and register again."
@@ -173,7 +181,7 @@ def _require_same(found: Mapping[str, str], table: Table, name: CatalogName, pat
         )
 
 
-def is_same_place(in_catalog: str, ours: str) -> bool:
+def is_same_location(in_catalog: str, ours: str) -> bool:
     """Whether a location as Spark prints it, percent-encoded, is a path or URI of the lake.
 
     A lake of the default host of HDFS names none; the catalog does.

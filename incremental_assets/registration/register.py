@@ -1,9 +1,9 @@
 """Registering the tables of a lake in the catalog that the settings name.
 
-The catalog gets the place of each table and its description; Spark, Trino and others read columns
-from the table's log, so that a column is there as soon as a load has added it. The comments are in
-the log, too. Spark writes nothing into a table of the lake: it is never asked to create one, and
-CREATE TABLE without columns takes the table as it is.
+The catalog gets the location of each table and its description. Spark, Trino and others read
+columns from the table's log, so that a column is there as soon as a load has added it. The comments
+are in the log, too. Spark writes nothing into a table of the lake: it is never asked to create one,
+and CREATE TABLE without columns takes the table as it is.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from incremental_assets.locations import local_path
 from incremental_assets.registration.answers import ASK_AGAIN_SECONDS, Answers, answers_of
 from incremental_assets.registration.entries import (
     enter,
+    hint_of_settings,
     not_registered,
     require_lasting,
-    what_is_missing,
 )
 from incremental_assets.registration.statements import catalog_name, statements
+from incremental_assets.repeatedly import repeatedly
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.spark.failure import SPARK_ERRORS
 from incremental_assets.spark.load_session import statement_session
 from incremental_assets.table import Table
 
+_SILENT_SECONDS = 30.0
 _LOCK_SECONDS = 1.0  # a load takes longer, and writes the comments itself
 State = Literal["created", "was there", "not loaded yet"]
 
@@ -104,86 +106,93 @@ class Registration:
         if not self.settings.catalog:
             return
         try:
-            self._write_comments(table)
+            missing = _missing(self.settings, table)
+            if missing:
+                write_comments(self._path(table), missing)
         except Exception as error:  # noqa: BLE001 - whatever it is, the table is loaded
-            self._log_failure(table, "has not all of its comments", error)
+            self._log_failure(table, f"has not all of its comments. {error}", error)
 
     def after_load(self, table: Table) -> None:
         """Register a table that was just loaded, after its lock is free; log what fails.
 
         The load is done and stays so, however long the catalog takes. One that failed is not asked
-        again for a few minutes, whatever the table.
+        again for a few minutes, whatever the table of that schema.
         """
-        now = self.now()
-        if not self.settings.catalog or self._answers.is_down(now):
+        if not self.settings.catalog:
             return
-        if self._answers.has(table.name, now):
+        now, answers, name = self.now(), self._answers(table), catalog_name(self.settings, table)
+        if answers.has(table.name, now):
             return
-        name = catalog_name(self.settings, table)
+        if answers.is_down(now):
+            self.log(
+                f"{table.name}: it is loaded, and not registered: {name.schema_sql} could not be "
+                f"used less than {ASK_AGAIN_SECONDS / 60:.0f} minutes ago. Run "
+                f"`incremental-assets register {table.name}`."
+            )
+            return
         self.log(f"{table.name}: registering as {name}")
         try:
-            is_new = self._enter(table)
+            with repeatedly(lambda: self.log(f"{table.name}: still registering"), _SILENT_SECONDS):
+                is_new = self._enter(table)
         except Exception as error:  # noqa: BLE001 - whatever it is, the table is loaded
-            self._log_failure(table, "not registered", error)
+            others = ""
+            if answers.is_down(self.now()):
+                minutes = f"{ASK_AGAIN_SECONDS / 60:.0f} minutes"
+                others = f" This process does not ask {name.schema_sql} for {minutes}."
+            self._log_failure(table, f"not registered. {error}{others}", error)
         else:
             if is_new:
                 self.log(f"{table.name}: registered as {name}")
 
     def _enter(self, table: Table) -> bool:
-        """Whether the table was not in the catalog; it is then."""
-        missing = ""
+        """Enter a table, unless the catalog has it; whether the entry is new."""
+        answers, hint = self._answers(table), ""
         try:
             with statement_session(self.spark()) as session:
                 require_lasting(session, self.settings.catalog)
-                missing = what_is_missing(session, self.settings.catalog)
+                hint = hint_of_settings(session, self.settings.catalog)
                 is_new = enter(session, self.settings, table)
         except EntryError:  # of this table alone
-            self._answers.answered(self.now())
+            answers.answered(self.now(), table.name)
+            raise
+        except LakeError:  # of its log
             raise
         except SPARK_ERRORS as error:
-            self._answers.failed(self.now())
-            raise CatalogError(not_registered(self.settings, table, error, missing)) from error
+            answers.failed(self.now())
+            raise CatalogError(not_registered(self.settings, table, error, hint)) from error
         except Exception:
-            self._answers.failed(self.now())
+            answers.failed(self.now())
             raise
-        self._answers.answered(self.now(), table.name)
+        answers.answered(self.now(), table.name)
         return is_new
 
     def _comments_between_loads(self, table: Table) -> int:
         """Write the comments that a table lacks, unless a load of it may be in progress."""
-        if not _missing(self.settings, table):
+        missing = _missing(self.settings, table)
+        if not missing:
             return 0
         lake = self.settings.lake
-        if local_path(lake) is None:  # no lock tells of loads there, and each commit disturbs one
+        if local_path(lake) is None:  # no lock shows loads there, and each commit disturbs one
             self.log(f"{table.name}: no comments were written; its next load writes them")
             return 0
         with brief_lock(lake, table.name, "a registration", _LOCK_SECONDS) as is_held:
             if is_held:
-                return self._write_comments(table)
+                return write_comments(self._path(table), missing)
         self.log(f"{table.name}: no comments were written; the load in progress writes them")
         return 0
-
-    def _write_comments(self, table: Table) -> int:
-        missing = _missing(self.settings, table)
-        return write_comments(self._path(table), missing) if missing else 0
 
     def _log_failure(self, table: Table, what: str, error: Exception) -> None:
         if not isinstance(error, IncrementalAssetsError):
             self.log(f"{table.name}: {traceback.format_exc()}")
-        others = ""
-        if self._answers.is_down(self.now()):
-            others = (
-                f" This process does not ask the catalog for {ASK_AGAIN_SECONDS / 60:.0f} minutes."
-            )
-        self.log(f"{table.name}: it is loaded, and {what}. {error}{others}")
+        self.log(f"{table.name}: it is loaded, and {what}")
 
     def _path(self, table: Table) -> str:
         return f"{self.settings.lake}/{table.name}"
 
-    @property
-    def _answers(self) -> Answers:
-        settings = self.settings
-        return answers_of(settings.catalog, settings.catalog_schema, settings.lake)
+    def _answers(self, table: Table) -> Answers:
+        """What the schema of the table answered: rights may differ from schema to schema."""
+        name = catalog_name(self.settings, table)
+        return answers_of(name.schema_sql, self.settings.lake)
 
 
 def planned(settings: Settings, table: Table) -> Planned:

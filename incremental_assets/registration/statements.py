@@ -1,7 +1,7 @@
 """What a table is called in the catalog, and the SQL that registers it there.
 
 Names come from settings that are checked, and are quoted; texts are literals. The table is an
-external one: the catalog holds where it is, and dropping it there removes no file.
+external one: the catalog holds its location, and dropping it there removes no file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from incremental_assets.descriptions import comment_of
+from incremental_assets.frames import literal, quoted
 from incremental_assets.settings import LAYER, Settings
 from incremental_assets.table import Table
 
@@ -28,12 +29,12 @@ class CatalogName:
     @property
     def schema_sql(self) -> str:
         """The schema, quoted."""
-        return f"`{self.catalog}`.`{self.schema}`"
+        return f"{quoted(self.catalog)}.{quoted(self.schema)}"
 
     @property
     def sql(self) -> str:
         """The table, quoted."""
-        return f"{self.schema_sql}.`{self.table}`"
+        return f"{self.schema_sql}.{quoted(self.table)}"
 
 
 def catalog_name(settings: Settings, table: Table) -> CatalogName:
@@ -44,8 +45,8 @@ def catalog_name(settings: Settings, table: Table) -> CatalogName:
     """
     layer, _, name = table.name.partition("/")
     schema = settings.catalog_schema.replace(LAYER, layer)
-    own = name if LAYER in settings.catalog_schema else f"{layer}_{name}"
-    return CatalogName(settings.catalog, schema, own)
+    table_name = name if LAYER in settings.catalog_schema else f"{layer}_{name}"
+    return CatalogName(settings.catalog, schema, table_name)
 
 
 def statements(settings: Settings, table: Table) -> Sequence[str]:
@@ -57,9 +58,3 @@ def statements(settings: Settings, table: Table) -> Sequence[str]:
         f"CREATE SCHEMA IF NOT EXISTS {name.schema_sql}",
         f"CREATE TABLE IF NOT EXISTS {name.sql} USING DELTA COMMENT {comment} LOCATION {location}",
     )
-
-
-def literal(text: str) -> str:
-    """Text as a literal of Spark's SQL."""
-    plain = text.replace("\\", "\\\\").replace("'", "\\'")
-    return "'" + plain.replace("\n", "\\n").replace("\r", "\\r") + "'"

@@ -58,6 +58,7 @@ _LONGEST_NAME = 100
 _OTHER_SIGNS = re.compile(r"[^A-Za-z0-9_.-]")
 _BETWEEN = "\0"  # which is in no path
 _MANY = 0xFFFF
+_WITHOUT_FOLDERS = ("json", "json_document", "xml")  # have no columns of folders
 _LONGEST_END = 22 + _MANY + 56 + 20  # with a comment, and what a larger archive has before it
 _BROKEN = (
     zipfile.BadZipFile,
@@ -84,16 +85,24 @@ class UnpackFolder:
     batch: int
 
     def __post_init__(self) -> None:
-        if not self.lake.strip("/ .") or not self.table.strip("/ ."):
-            raise ValueError(f"archives are unpacked below a lake, for a table, not in {self!r}")
+        unpacked_of(self.lake, self.table)  # raises, where one of them is empty
 
     @property
     def of_table(self) -> str:
-        return f"{self.lake}/{UNPACKED}/{self.table.replace('/', '_')}"
+        return unpacked_of(self.lake, self.table)
 
     @property
     def of_batch(self) -> str:
         return f"{self.of_table}/{self.batch}"
+
+
+def unpacked_of(lake: str, table: str) -> str:
+    """The folder of a table, in which each of its batches has one of its own."""
+    if not lake.strip("/ .") or not table.strip("/ ."):
+        raise ValueError(
+            f"archives are unpacked below a lake, for a table, not {lake!r}, {table!r}"
+        )
+    return f"{lake}/{UNPACKED}/{table.replace('/', '_')}"
 
 
 def is_archive(path: str) -> bool:
@@ -112,7 +121,8 @@ def unpacked(
     that is broken, encrypted or a bomb, or holds a file that by its name is of no such format, and
     LakeError where it cannot be written. Errors inside name the archive and the file in it.
     """
-    remove_left(folder)
+    with _writing(folder.of_table, root):
+        remove_leftovers(folder.of_table, keep=str(folder.batch))
     of_archives = hashlib.blake2b(repr(archives).encode(), digest_size=8).hexdigest()
     to = f"{folder.of_batch}/{of_archives}"
     members: dict[str, str] = {}
@@ -133,11 +143,11 @@ def unpacked(
             prune(folder.of_table, str(folder.batch))
 
 
-def remove_left(folder: UnpackFolder) -> None:
-    """Remove what killed batches of the table have unpacked; its lock is held."""
-    for name in names_in(folder.of_table):
-        if name != str(folder.batch):
-            remove(f"{folder.of_table}/{name}")
+def remove_leftovers(of_table: str, keep: str = "") -> None:
+    """Remove what killed batches of a table have unpacked; its lock is held."""
+    for name in names_in(of_table):
+        if name != keep:
+            remove(f"{of_table}/{name}")
 
 
 def archive_of(file: Column, archives: Sequence[SourceFile]) -> Column:
@@ -213,7 +223,10 @@ def _writing(to: str, where: str) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             why, remedy = "there is no room for it", "make room"
         else:
-            why, remedy = f"it cannot be written ({error.strerror or error})", "mend the lake"
+            why, remedy = (
+                f"it cannot be written ({error.strerror or error})",
+                "correct the permissions of the lake",
+            )
         raise LakeError(
             f"{where} cannot be unpacked to {to}: {why}. Nothing was loaded; {remedy}, and run "
             "again."
@@ -285,6 +298,8 @@ def _require_data(
             raise _refused(where, f"holds {name} twice")
         if name.lower().endswith(UNKNOWN_COMPRESSED) or is_foreign(kind, name):
             raise _refused(where, f"holds {name}, which by its name is not {kind}")
+        if kind not in _WITHOUT_FOLDERS and any("=" in each for each in _names(name)[:-1]):
+            raise _refused(where, f"holds {name}, whose folder names a column, which is not read")
         seen.add(name)
     total = sum(member.file_size for member in members)
     if total > HARMLESS and total > LARGEST_RATIO * size:

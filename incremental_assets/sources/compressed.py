@@ -6,9 +6,7 @@ import bz2
 import errno
 import gzip
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 import pyarrow as pa
 
@@ -24,8 +22,7 @@ def is_damage(error: OSError) -> bool:
     return type(error) is OSError and error.errno in (None, errno.EINVAL)
 
 
-@contextmanager
-def decompressed(stream: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+def decompressed(stream: IO[bytes], name: str) -> IO[bytes]:
     """The content of a file, by the ending of its name."""
     unpacked: Any = stream
     match name.lower().rpartition(".")[2]:
@@ -35,4 +32,4 @@ def decompressed(stream: IO[bytes], name: str) -> Iterator[IO[bytes]]:
             unpacked = bz2.BZ2File(stream)
         case "zst" | "zstd":
             unpacked = pa.CompressedInputStream(pa.PythonFile(stream), "zstd")
-    yield unpacked
+    return cast("IO[bytes]", unpacked)

@@ -264,5 +264,5 @@ def _on_disk(where: str) -> Iterator[_OnDisk]:
 @contextmanager
 def _open(file: _OnDisk) -> Iterator[IO[bytes]]:
     """The content of a file, without its compression."""
-    with open_file(file.path) as stream, decompressed(stream, file.where) as content:
-        yield content
+    with open_file(file.path) as stream:
+        yield decompressed(stream, file.where)

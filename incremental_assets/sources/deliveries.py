@@ -6,23 +6,20 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from functools import lru_cache
 
+from incremental_assets.file_identity import FileLike
 from incremental_assets.plurals import counted
 from incremental_assets.sources.layout import COPYING, is_hidden
-from incremental_assets.sources.loaded_files import FileState, is_as_loaded
+from incremental_assets.sources.loaded_files import is_as_loaded
 from incremental_assets.sources.manifests import LARGEST, NamedFile, named_files
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.storage import StoredFile, answering, open_file
 
-_MOST_REMEMBERED = 100_000
+_MOST_DIGESTS, _MOST_MANIFESTS = 100_000, 10_000
 _Reasons = Mapping[str, str]
-_Known = Callable[[str], FileState | None]
+_Known = Callable[[str], FileLike | None]
 _Unquiet = Callable[[StoredFile], str]
-
-
-def _is_quiet(_: StoredFile) -> str:
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class Signs:
         place: str,
         files: Sequence[StoredFile],
         known: _Known,
-        unquiet: _Unquiet = _is_quiet,
+        unquiet: _Unquiet,
     ) -> tuple[list[StoredFile], _Reasons]:
         """The data among all files of a place below `where`, and by path why some of them wait.
 
@@ -170,46 +167,19 @@ class _DeliveredFiles:
                 return
 
 
-class _Remembered:
-    """What was read of files, by path: of the last state alone, and of a bounded number of them."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], tuple[StoredFile, Any]] = {}
-
-    def of(self, where: str, file: StoredFile, what: str, read: Callable[[str], Any]) -> Any:
-        path = f"{where}/{file.path}"
-        state, found = self._found.get((path, what), (None, None))
-        if state != file:
-            found = read(path)
-            if len(self._found) >= _MOST_REMEMBERED:
-                self._found.clear()
-            self._found[path, what] = file, found
-        return found
-
-
-_REMEMBERED = _Remembered()
-
-
+@lru_cache(maxsize=_MOST_DIGESTS)
 def _digest(where: str, file: StoredFile, algorithm: str) -> str:
-    def read(path: str) -> str:
-        with answering(path), open_file(path) as stream:
-            return hashlib.file_digest(stream, algorithm).hexdigest()  # type: ignore[arg-type]
-
-    found: str = _REMEMBERED.of(where, file, algorithm, read)
-    return found
+    with answering(path := f"{where}/{file.path}"), open_file(path) as stream:
+        return hashlib.file_digest(stream, algorithm).hexdigest()  # type: ignore[arg-type]
 
 
+@lru_cache(maxsize=_MOST_MANIFESTS)
 def _named_in(where: str, manifest: StoredFile) -> tuple[NamedFile, ...]:
     """The files that a manifest names. Raises ValueError for what is none."""
-
-    def read(path: str) -> tuple[NamedFile, ...]:
-        with answering(path), open_file(path) as stream:
-            return tuple(named_files(stream.read()))
-
     if manifest.size > LARGEST:
         raise ValueError(f"it has more than {LARGEST // 2**20} MiB")
-    found: tuple[NamedFile, ...] = _REMEMBERED.of(where, manifest, "manifest", read)
-    return found
+    with answering(path := f"{where}/{manifest.path}"), open_file(path) as stream:
+        return tuple(named_files(stream.read()))
 
 
 def _is_below_hidden(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial, reduce
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError
+from incremental_assets.file_identity import FileLike
 from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
 from incremental_assets.sources.archives import UnpackFolder, archive_of, is_archive, unpacked
@@ -23,7 +24,7 @@ from incremental_assets.sources.deliveries import Signs
 from incremental_assets.sources.landing_root import listing, require_root
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
-from incremental_assets.sources.loaded_files import NOTHING_LOADED, FileState, LoadedFiles
+from incremental_assets.sources.loaded_files import NOTHING_LOADED, LoadedFiles
 from incremental_assets.sources.payloads import line_objects, row_objects
 from incremental_assets.sources.rows import no_rows
 from incremental_assets.sources.source_file import SourceFile, require_findable
@@ -48,6 +49,7 @@ _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at on
 _NANOSECONDS = 1_000_000_000
 _SKEW = 60.0  # seconds by which the clock of a disk may be ahead
 _Some = tuple[date | None, list[StoredFile], Mapping[str, str]]
+_Place = tuple[date | None, str, list[StoredFile]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,9 @@ class LandedFiles:
         require_root(landing)
         with listing(landing):
             if self.places.is_by_arrival:
-                found = self._all_by_arrival(landing, loaded)
-                return sorted({day for day, _, _ in found if day is not None})
+                first = loaded.landing_days()
+                found = self._places_by_arrival(landing)
+                return sorted({self._came(f, first) for _, _, files in found for f in files})
             places = self.places.places(self._names(landing))
             return sorted({place.day for place in places if place.day is not None})
 
@@ -154,26 +157,25 @@ class LandedFiles:
                 if day is None or day not in found:
                     continue
                 found[day] += files
-                for file in files if may_wait else self._packed(files):
+                for file in files if may_wait else filter(self._is_packed, files):
                     waits[file.path] = incomplete.get(file.path, "") or self._waits(file)
         for of_day in found.values():
             require_findable(f"{landing}/{self.feed}", (file.path for file in of_day))
         return {day: DayFiles(self.feed, files, waits) for day, files in found.items()}
 
-    def _packed(self, files: Iterable[StoredFile]) -> list[StoredFile]:
-        """The files, packed in other ways, that are taken for text; as JSON lines bytes land."""
-        if self.kind not in TEXT_FORMATS:
-            return []
+    def _is_packed(self, file: StoredFile) -> bool:
+        """Whether a file, packed in another way, is taken for text; as JSON lines bytes land."""
+        if self.kind not in TEXT_FORMATS or is_archive(file.path):
+            return False
         endings = FRAMED_BY_HADOOP if self.kind == "json" else UNKNOWN_COMPRESSED
-        packed = (file for file in files if file.path.lower().endswith(endings))
-        return [file for file in packed if not is_archive(file.path)]
+        return file.path.lower().endswith(endings)
 
     def _waits(self, file: StoredFile) -> str:
         """Why a file is not to be read yet; "" where it is.
 
         One that Spark cannot unpack waits for somebody who does.
         """
-        if self._packed([file]):
+        if self._is_packed(file):
             return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}, .zip"
         return self._unquiet(file)
 
@@ -254,31 +256,32 @@ class LandedFiles:
 
     def _listed(self, landing: str, days: Collection[date], loaded: LoadedFiles) -> Iterator[_Some]:
         """The files with their days, and by path why their delivery is not complete."""
+        folder = f"{landing}/{self.feed}"
         if self.places.is_by_arrival:
-            return self._all_by_arrival(landing, loaded)
+            first = loaded.landing_days()
+            for _, place, found in self._places_by_arrival(landing):
+                files, incomplete = self._complete(folder, place, found, loaded)
+                for file in files:
+                    yield self._came(file, first), [file], incomplete
+            return
         listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
-        return listed(f"{landing}/{self.feed}", days, loaded)
+        for day, place, found in listed(folder, days):
+            yield day, *self._complete(folder, place, found, loaded)
 
-    def _all_by_arrival(self, landing: str, loaded: LoadedFiles) -> Iterator[_Some]:
-        """Every file, with the day on which it was loaded first, or else was last modified."""
-        is_on_disk = local_path(landing) is not None
-        listed = self._walked if is_on_disk else self._in_one_listing
-        days = loaded.landing_days()
-        for _, files, incomplete in listed(f"{landing}/{self.feed}", None, loaded):
-            for file in files:
-                day = days.get(f"{self.feed}/{file.path}")
-                if day is None:
-                    day = _modified(file).date()
-                yield day, [file], incomplete
+    def _places_by_arrival(self, landing: str) -> Iterator[_Place]:
+        listed = self._walked if local_path(landing) is not None else self._in_one_listing
+        return listed(f"{landing}/{self.feed}", None)
+
+    def _came(self, file: StoredFile, first: Mapping[str, date]) -> date:
+        """The day on which a file was loaded first, or else was last modified."""
+        return first.get(f"{self.feed}/{file.path}") or _modified(file).date()
 
     def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
         if local_path(landing) is not None:
             return False
         return not self.places.are_days_named or len(days) > _MOST_LISTINGS
 
-    def _in_one_listing(
-        self, folder: str, days: Collection[date] | None, loaded: LoadedFiles
-    ) -> Iterator[_Some]:
+    def _in_one_listing(self, folder: str, days: Collection[date] | None) -> Iterator[_Place]:
         places: dict[str, list[StoredFile]] = {}
         for file in files_below(folder, skip=self.signs.skips):
             if self.places.is_path(file.path):
@@ -286,16 +289,14 @@ class LandedFiles:
         for place, found in places.items():
             day = self.places.day_of(found[0].path)
             if days is None or day in days:
-                yield day, *self._complete(folder, place, found, loaded)
+                yield day, place, found
 
-    def _walked(
-        self, folder: str, days: Collection[date] | None, loaded: LoadedFiles
-    ) -> Iterator[_Some]:
+    def _walked(self, folder: str, days: Collection[date] | None) -> Iterator[_Place]:
         for place in self.places.places(self._names_below(folder), days):
             found = files_at(folder, place.path, self.signs.skips)
             if self.places.is_of_folders and found and found[0].path == place.path:
                 continue  # a file that is named like a folder of a day
-            yield place.day, *self._complete(folder, place.path, found, loaded)
+            yield place.day, place.path, found
 
     @property
     def signs(self) -> Signs:
@@ -305,7 +306,7 @@ class LandedFiles:
     def _complete(
         self, folder: str, place: str, files: Sequence[StoredFile], loaded: LoadedFiles
     ) -> tuple[list[StoredFile], Mapping[str, str]]:
-        def known(path: str) -> FileState | None:
+        def known(path: str) -> FileLike | None:
             path, own = f"{self.feed}/{path}", self.places.day_of(path)
             day = loaded.landing_days().get(path) if self.places.is_by_arrival else own
             return loaded.files(day).get(path) if day is not None else None

@@ -6,24 +6,13 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Final, Protocol
 
-from incremental_assets.sources.source_file import SourceFile
-
-
-class FileState(Protocol):
-    """A file as it was when it was loaded; its fields are those of `SourceFile`."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def tag(self) -> str: ...
-    @property
-    def modified(self) -> str: ...
+from incremental_assets.file_identity import FileLike, is_as_listed
 
 
 class LoadedFiles(Protocol):
     """The files that a table has loaded, by their path below the landing root."""
 
-    def files(self, day: date, /) -> Mapping[str, FileState]:
+    def files(self, day: date, /) -> Mapping[str, FileLike]:
         """The files of a landing day as they were last loaded."""
         ...
 
@@ -35,7 +24,7 @@ class LoadedFiles(Protocol):
 class _NothingLoaded:
     """As of a table that was never loaded."""
 
-    def files(self, day: date, /) -> Mapping[str, FileState]:
+    def files(self, day: date, /) -> Mapping[str, FileLike]:
         return {}
 
     def landing_days(self) -> Mapping[str, date]:
@@ -45,9 +34,6 @@ class _NothingLoaded:
 NOTHING_LOADED: Final[LoadedFiles] = _NothingLoaded()
 
 
-def is_as_loaded(file: SourceFile, before: FileState | None) -> bool:
-    """Whether a file is as it was when it was loaded, as far as its listing shows."""
-    if before is None:
-        return False
-    same = (file.size, file.tag or file.modified)
-    return same == (before.size, before.tag if file.tag else before.modified)
+def is_as_loaded(file: FileLike, before: FileLike | None) -> bool:
+    """Whether a file is as it was when it was loaded, if it was, as far as its listing shows."""
+    return before is not None and is_as_listed(file, before)

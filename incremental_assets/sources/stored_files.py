@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal, get_args
 
 from incremental_assets.delta_log_files import DELTA_LOG
@@ -38,7 +38,7 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".zstd")
 # there is, or gave no row.
 FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")
 UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", *FRAMED_BY_HADOOP)
-_OTHER = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
+_UNREAD_ENDINGS = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
 _EXAMPLES = 5
 
 
@@ -116,10 +116,16 @@ def of_format(
 
 def format_of(name: str) -> Format | None:
     """The format that a file's name shows; None if it shows none."""
+    stem = _stem(name)
+    return next((kind for ending, kind in _EXTENSIONS.items() if stem.endswith(ending)), None)
+
+
+def _stem(name: str) -> str:
+    """A file's name without what says how it is compressed."""
     stem = name.lower()
     for ending in (*COMPRESSED, *UNKNOWN_COMPRESSED):
         stem = stem.removesuffix(ending)
-    return next((kind for ending, kind in _EXTENSIONS.items() if stem.endswith(ending)), None)
+    return stem
 
 
 def may_be_of(wanted: Format | FeedFormat, name: str) -> bool:
@@ -130,14 +136,8 @@ def may_be_of(wanted: Format | FeedFormat, name: str) -> bool:
 
 def is_foreign(wanted: FeedFormat, name: str) -> bool:
     """Whether a file's name shows another format, also one that is not read by its name."""
-    others = _OTHER - {f".{wanted}", ".tsv" if wanted == "csv" else ""}
-    return not may_be_of(wanted, name) or _suffix(name) in others
-
-
-def _suffix(path: str) -> str:
-    """The ending of a file's name that says its format, not how it is compressed."""
-    *_, last = ["", *(s for s in PurePosixPath(path.lower()).suffixes if s not in COMPRESSED)]
-    return last
+    others = _UNREAD_ENDINGS - {f".{wanted}", ".tsv" if wanted == "csv" else ""}
+    return not may_be_of(wanted, name) or _stem(name).endswith(tuple(others))
 
 
 def named(names: Sequence[str]) -> str:

@@ -78,9 +78,8 @@ def require_document(root: str, row_tag: str, file: SourceFile) -> None:
         with (
             answering(where),
             open_file(where) as stream,
-            decompressed(stream, where) as content,
         ):
-            document.parser.ParseFile(content)
+            document.parser.ParseFile(decompressed(stream, where))
     except (*DAMAGED, expat.ExpatError, ValueError) as error:
         raise _refused(where, str(error)) from error
     except OSError as error:

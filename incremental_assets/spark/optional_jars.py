@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.frames import is_remote, literal
 from incremental_assets.spark.jars import Jar, fetch, is_right, locked_jars
 
 if TYPE_CHECKING:
@@ -44,16 +45,11 @@ def add_jars(session: SparkSession, jars: Sequence[Path]) -> None:
 
     A session of a Connect server gets copies of them.
     """
-    is_remote = getattr(session, "cloneSession", None) is not None
     for jar in jars:
-        if is_remote:
+        if is_remote(session):
             session.addArtifacts(str(jar))
         else:
-            session.sql("ADD JAR " + _literal(str(jar)))
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            session.sql("ADD JAR " + literal(str(jar)))
 
 
 def _checked(jar: Jar, name: str, cache: Path) -> Path:

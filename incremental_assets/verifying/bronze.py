@@ -64,8 +64,9 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     left_out_files: set[str] = set()
     notes: list[str] = []
     for day in days:
-        gone, listed = history.retracted(day), feed.files(landing, day, history)
-        known = history.files(day)
+        gone, known = history.retracted(day), history.files(day)
+        there = feed.files(landing, day, history)
+        listed = [file for file in there if not file.waits or file.path in known]
         new, changed = table.files.new_and_changed(
             listed, known, partial(with_content_tag, landing)
         )

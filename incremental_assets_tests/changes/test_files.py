@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from incremental_assets.changes.files import Files
+from incremental_assets.sources.loaded_files import is_as_loaded
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,17 @@ def test_a_file_of_the_same_size_and_mark_is_unchanged_and_not_read() -> None:
 
     assert compare([File()], [LOADED], disk) == ([], [])
     assert disk.read == []
+
+
+def test_a_file_without_tag_and_time_is_as_it_was_by_its_content_alone() -> None:
+    disk = Disk("differs")
+    nameless = File(modified="")
+
+    assert compare([nameless], [replace(nameless, tag=LOADED.tag)], disk) == (
+        [],
+        [replace(nameless, tag="differs")],
+    )
+    assert not is_as_loaded(nameless, nameless)
 
 
 def test_a_touched_file_is_read_and_found_unchanged() -> None:

@@ -18,7 +18,7 @@ from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.cli.conftest import Command
 from incremental_assets_tests.scenarios.world import TABLES
 
-SALES, NAME = "silver/sales", "spark_catalog.told_silver.sales"
+SALES, NAME = "silver/sales", "spark_catalog.cli_silver.sales"
 
 
 @pytest.fixture
@@ -27,11 +27,11 @@ def remote(
 ) -> Iterator[RemoteSession]:
     """A session of the server, which commands get as well, and their setting of a catalog."""
     monkeypatch.setenv(f"{PREFIX}CATALOG", "spark_catalog")
-    monkeypatch.setenv(f"{PREFIX}CATALOG_SCHEMA", "told_{layer}")
+    monkeypatch.setenv(f"{PREFIX}CATALOG_SCHEMA", "cli_{layer}")
     session = RemoteSession.builder.remote(server).create()
     monkeypatch.setattr(context, "lazy_spark", lambda _: lambda: session)
     yield session
-    spark.sql("DROP SCHEMA IF EXISTS told_silver CASCADE").collect()
+    spark.sql("DROP SCHEMA IF EXISTS cli_silver CASCADE").collect()
     session.client.close()
 
 
@@ -68,7 +68,7 @@ def test_a_load_registers_its_table_once_and_asks_the_catalog_no_more(
         asked.append(None)
         return remote  # type: ignore[return-value]
 
-    named = settings.replace(catalog="spark_catalog", catalog_schema="told_{layer}")
+    named = settings.replace(catalog="spark_catalog", catalog_schema="cli_{layer}")
     for _ in range(2):  # as Dagster has one for each step
         Registration(named, session, logged.append).after_load(TABLES[SALES])
 
@@ -101,14 +101,32 @@ def test_a_table_that_cannot_be_registered_does_not_keep_the_others_back(
     command: Command, spark: SparkSession, remote: RemoteSession, settings: Settings, sales: str
 ) -> None:
     pl.DataFrame({"_batch": [1]}).write_delta(f"{settings.lake}/silver/users")
-    spark.sql("CREATE SCHEMA told_silver").collect()
+    spark.sql("CREATE SCHEMA cli_silver").collect()
     spark.sql(f"CREATE VIEW {NAME} AS SELECT 1 AS a").collect()
 
     done = command("register", "silver/users", SALES)
 
     assert done.exit_code == 1
-    assert "told_silver.users" in done.stdout
+    assert "cli_silver.users" in done.stdout
     assert f"failed {NAME} is a view, and not the Delta table {sales}" in done.stderr
+
+
+def test_a_catalog_that_cannot_be_used_is_asked_for_one_table_alone(
+    command: Command,
+    spark: SparkSession,
+    settings: Settings,
+    sales: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pl.DataFrame({"_batch": [1]}).write_delta(f"{settings.lake}/silver/users")
+    monkeypatch.setenv(f"{PREFIX}CATALOG", "spark_catalog")
+    monkeypatch.setattr(context, "lazy_spark", lambda _: lambda: spark)
+
+    done = command("register", "silver/users", SALES)
+
+    assert done.exit_code == 1
+    assert done.stderr.count("which this Spark keeps in its memory") == 1
+    assert "failed 1 more table not tried." in done.stderr
 
 
 @pytest.mark.usefixtures("lake")

@@ -162,6 +162,8 @@ REFUSED: dict[str, Any] = {
     "holds no data, but a\\_b.csv": lambda: zipped({"a\\_b.csv": b"id\n1\n"}),
     "holds a file without a name": nameless,
     "holds s.xlsx, which by its name is not csv": lambda: zipped({"s.xlsx": b"PK"}),
+    "holds of=x/a.csv, whose folder names a column": lambda: zipped({"of=x/a.csv": b"id\n1\n"}),
+    "holds a.xls.xz, which by its name is not csv": lambda: zipped({"a.xls.xz": b"PK"}),
     "holds more than 3 files": lambda: zipped(dict.fromkeys(map(str, range(4)), b"")),
     "holds inner.zip, which by its name is not csv": lambda: zipped({"inner.zip": zipped({})}),
     "holds a.parquet, which by its name is not csv": lambda: zipped({"a.parquet": b""}),

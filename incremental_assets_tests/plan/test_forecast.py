@@ -355,6 +355,9 @@ def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
     assert "its rows would be there twice" in str(refused[2].error)
     with pytest.raises(SourceError, match="stock"):
         due(stock)
-    found = forecast([stock, EVENTS], EMPTY, settings, None, NOW)
+    by_arrival = replace(EVENTS, name="bronze/late", reads=(LandedFiles("late", layout="till*/"),))
+    Path(settings.landing, "late/till1").mkdir(parents=True)
+    Path(settings.landing, "late/till1/gone.jsonl").symlink_to("nowhere")
+    found = forecast([stock, by_arrival, EVENTS], EMPTY, settings, None, NOW)
     assert [(day.table, day.day) for day in found.days] == [(EVENTS.name, jan(1))]
-    assert [each.table for each in found.unplanned] == [stock]
+    assert [each.table for each in found.unplanned] == [stock, by_arrival]

@@ -35,16 +35,23 @@ def test_loads_write_comments_and_publish_all_though_nothing_can_be_registered(
     later.load_stale()
 
     assert not any(done.failed for done in (*first.values(), *second.values()))
-    told = [line for line in shop.logged if "not registered" in line]
-    assert len(told) == 1  # the catalog is not asked again for each table
-    assert shop.logged.index(told[0]) > shop.logged.index(
-        "bronze/events: registering as spark_catalog.shop_bronze.events"
-    )
-    assert not any("regist" in line for line in later.logged)
-    assert told[0].startswith(
-        "bronze/events: it is loaded, and not registered. INCREMENTAL_ASSETS_CATALOG is "
-        "spark_catalog, which this Spark keeps in its memory, and it ends with this process."
-    )
+    refused = [line for line in shop.logged if "not registered" in line]
+    assert [line.partition(":")[0] for line in refused] == ["bronze/events", "silver/sales"]
+    for line in refused:
+        name = line.partition(":")[0]
+        assert line.startswith(
+            f"{name}: it is loaded, and not registered. INCREMENTAL_ASSETS_CATALOG is "
+            "spark_catalog, which this Spark keeps in its memory, and it ends with this process."
+        )
+        schema = f"spark_catalog.shop_{name.replace('/', '.')}"
+        assert shop.logged.index(line) > shop.logged.index(f"{name}: registering as {schema}")
+    # A schema is not asked again so soon, and each table that is left out is named.
+    again = [line for line in later.logged if "regist" in line]
+    assert {line.partition(":")[0] for line in again} == {"bronze/events", "silver/sales"}
+    for line in again:
+        name = line.partition(":")[0]
+        assert "could not be used less than 5 minutes ago" in line
+        assert line.endswith(f"Run `incremental-assets register {name}`.")
     rows = shop.rows("silver/sales")
     assert shop.orders() == {"a0", "a1", "b", "late"}
     assert dict(zip(rows["order_id"], rows["channel"], strict=True))["b"] == "app"
@@ -144,7 +151,7 @@ def test_nothing_is_asked_of_the_catalog_for_a_table_that_is_not_loaded_yet(
         Registration(named.replace(catalog=""), none).register(table)
 
 
-def test_a_catalog_that_is_not_there_is_told_with_the_setting_that_names_it(
+def test_a_catalog_that_is_not_there_is_named_with_the_setting_that_names_it(
     spark: SparkSession, named: Settings
 ) -> None:
     events = pl.DataFrame({"_batch": [1]})

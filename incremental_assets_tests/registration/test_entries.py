@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import EntryError
-from incremental_assets.registration.entries import enter, entry, is_same_place, parsed
+from incremental_assets.registration.entries import enter, entry, is_same_location, parsed
 from incremental_assets.registration.statements import catalog_name
 from incremental_assets.settings import Settings
 from incremental_assets_tests.scenarios.world import TABLES
@@ -91,7 +91,7 @@ def test_a_comment_of_several_lines_hides_nothing_of_an_entry() -> None:
 def test_a_place_is_the_same_however_a_client_of_the_store_spells_it(
     in_catalog: str, ours: str, is_same: bool
 ) -> None:
-    assert is_same_place(in_catalog, ours) is is_same
+    assert is_same_location(in_catalog, ours) is is_same
 
 
 def test_a_table_that_spark_does_not_find_is_not_created(
@@ -143,7 +143,7 @@ def test_a_table_that_was_dropped_from_the_catalog_keeps_its_files_and_is_entere
 
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["a copy", "moved"])
-def test_a_lake_that_was_moved_is_told_with_the_remedy(
+def test_a_lake_that_was_moved_is_refused_with_the_remedy(
     spark: SparkSession, named: Settings, sales: str, is_gone: bool
 ) -> None:
     enter(spark, named, SALES)
@@ -167,7 +167,7 @@ def test_a_lake_that_was_moved_is_told_with_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "what"),
     [
         ("VIEW {} AS SELECT 1 AS a", "is a view, and not the Delta table"),
         ("TABLE {} (a INT) USING PARQUET", "is a managed table of PARQUET, and not"),
@@ -175,8 +175,8 @@ def test_a_lake_that_was_moved_is_told_with_the_remedy(
     ],
     ids=["a view", "parquet", "Delta"],
 )
-def test_something_else_under_the_name_is_left_as_it_is_and_told(
-    spark: SparkSession, named: Settings, sales: str, made: str, told: str
+def test_something_else_under_the_name_is_left_as_it_is_and_named(
+    spark: SparkSession, named: Settings, sales: str, made: str, what: str
 ) -> None:
     spark.sql("CREATE SCHEMA spark_catalog.shop_silver").collect()
     spark.sql("CREATE " + made.format(NAME)).collect()
@@ -184,7 +184,7 @@ def test_something_else_under_the_name_is_left_as_it_is_and_told(
     with pytest.raises(EntryError) as refused:
         enter(spark, named, SALES)
 
-    assert f"{NAME} {told}" in str(refused.value)
+    assert f"{NAME} {what}" in str(refused.value)
     assert "DROP TABLE" not in str(refused.value)
     assert "set INCREMENTAL_ASSETS_CATALOG_SCHEMA to" in str(refused.value)
     assert spark.table(NAME).columns == ["a"]
@@ -192,7 +192,7 @@ def test_something_else_under_the_name_is_left_as_it_is_and_told(
     spark.sql(f"DROP {kind} {NAME}").collect()
 
 
-def test_a_managed_entry_of_the_same_files_is_told_for_dropping_it_deletes_them(
+def test_a_managed_entry_of_the_same_files_is_refused_for_dropping_it_deletes_them(
     spark: SparkSession, named: Settings, tmp_path: Path
 ) -> None:
     lake = named.replace(lake=str(tmp_path / "warehouse"))

@@ -7,7 +7,8 @@ import sqlglot
 from sqlglot import exp
 
 from incremental_assets.errors import SettingsError
-from incremental_assets.registration.statements import catalog_name, literal, statements
+from incremental_assets.frames import literal
+from incremental_assets.registration.statements import catalog_name, statements
 from incremental_assets.settings import Settings
 from incremental_assets_tests.scenarios.world import TABLES
 

@@ -14,10 +14,11 @@ import fsspec
 import pytest
 
 from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.file_identity import FileLike
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import Layout
-from incremental_assets.sources.loaded_files import FileState, LoadedFiles
+from incremental_assets.sources.loaded_files import LoadedFiles
 from incremental_assets.sources.stored import fixed_at
 
 FIRST, SECOND = date(2024, 5, 1), date(2024, 5, 2)
@@ -136,7 +137,7 @@ class Loaded(LoadedFiles):
 
     days: dict[str, date]
 
-    def files(self, day: date, /) -> Mapping[str, FileState]:
+    def files(self, day: date, /) -> Mapping[str, FileLike]:
         return {}
 
     def landing_days(self) -> Mapping[str, date]:

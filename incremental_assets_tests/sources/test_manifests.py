@@ -264,7 +264,7 @@ def test_a_manifest_that_is_gone_when_it_is_read_waits(tmp_path: Path) -> None:
     found = [StoredFile("a.json", 3, 1), StoredFile("1.manifest", 6, 1)]
     placed = [file._replace(path=f"d/{file.path}") for file in found]
 
-    _, why = FEED.signs.judged(str(tmp_path), "d", placed, lambda _: None)
+    _, why = FEED.signs.judged(str(tmp_path), "d", placed, lambda _: None, lambda _: "")
 
     assert why["d/1.manifest"] == "it is no longer there"
 
