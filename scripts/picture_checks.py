@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
+
+from incremental_assets.spark.server import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -149,7 +150,7 @@ class Browser:
 
 @contextmanager
 def _webserver(folder: Path, env: dict[str, str]) -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     program = [str(BIN / "dagster-webserver"), "-w", str(ROOT / "workspace.yaml")]
     with _running([*program, "-h", LOCALHOST, "-p", str(port)], folder, env):
         address = f"http://{LOCALHOST}:{port}"
@@ -159,7 +160,7 @@ def _webserver(folder: Path, env: dict[str, str]) -> Iterator[str]:
 
 @contextmanager
 def _browser(folder: Path) -> Iterator[Browser]:
-    port = _free_port()
+    port = free_port()
     program = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     own = [f"--remote-debugging-port={port}", f"--user-data-dir={folder / 'chromium'}"]
     with _running([*program, *own, "about:blank"], folder, {**os.environ, "TMPDIR": str(folder)}):
@@ -179,13 +180,6 @@ def _running(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[
         finally:
             process.terminate()
             process.wait(timeout=60)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((LOCALHOST, 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _answer(url: str) -> bytes:

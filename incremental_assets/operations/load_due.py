@@ -54,6 +54,7 @@ def load_due(
         lakehouse.ledger.view_if_any,
         log=lakehouse.log,
         left=left,
+        note=lakehouse.log,
         unreadable=unreadable.append,
         in_halves=True,
     ):

@@ -73,6 +73,7 @@ def run_what_is_due(
         ledger.view_if_any,
         left=left.append,
         unreadable=unreadable,
+        note=tell,
         in_halves=True,
     ):
         announce(due)

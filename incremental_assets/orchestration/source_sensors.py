@@ -82,7 +82,8 @@ def _sensor(
         context.update_cursor(str(SensorCursor(outside=outside)))
         if requests.runs:
             return dg.SensorResult(requests.runs)
-        return dg.SkipReason("; ".join([*requests.left, *notes]) or "Nothing is new.")
+        reasons = [*requests.left, *notes, *pending.notes]
+        return dg.SkipReason("; ".join(reasons) or "Nothing is new.")
 
     return new_in_source
 

@@ -105,6 +105,7 @@ def forecast(
         inspection,
         log,
         unreadable=ahead.unplanned.append,
+        note=ahead.notes.append,
     )
     for number, each in enumerate(due, 1):
         log(f"Planning {each.days} of {each.tables[0].name} and what is built on it")

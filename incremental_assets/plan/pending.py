@@ -22,11 +22,13 @@ from incremental_assets.table import Table
 class PendingDays:
     """The landing days with something new, each with what there is to do.
 
-    `outside` are landing days that the source has and the partitions do not.
+    `outside` are landing days that the source has and the partitions do not. `notes` say what is
+    there and not read, such as files that wait.
     """
 
     days: Mapping[date, DayWork] = field(default_factory=dict)
     outside: tuple[date, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def position(self, day: date) -> str:
         """Text that identifies what is new for a day: of files their paths, sizes and tags."""
@@ -58,7 +60,7 @@ def pending_days(
         for todo in _days(plan)
         if not _judged(table, view, todo, now) and not _waits(table, view, todo, now)
     }
-    return PendingDays(dict(sorted(found.items())), outside)
+    return PendingDays(dict(sorted(found.items())), outside, plan.notes)
 
 
 def why_pending(

@@ -58,6 +58,7 @@ def due_runs(
     left: Callable[[Left], None] = lambda _: None,
     unreadable: Callable[[Unreadable], None] = _refuse,
     *,
+    note: Callable[[str], None] = lambda _: None,
     in_halves: bool = False,
 ) -> Iterator[Due]:
     """What to run next: landing days with something new, with all the tables; else stale days.
@@ -72,15 +73,23 @@ def due_runs(
     N these are about 2·log2(N) runs more; where nothing of a range can be loaded, at most 14.
 
     Raises DayError for days outside the partitions, and the error of the first source if none of
-    them can be inspected. `log` takes one line for each source that is inspected.
+    them can be inspected. `log` takes one line for each source that is inspected, `note` one for
+    what a source has and no run reads, such as files that wait.
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
     tried: dict[_Key, _Todo] = {}
     halvings = _HALVINGS if in_halves else 0
+    noted: set[str] = set()
+
+    def note_once(line: str) -> None:
+        if line not in noted:
+            noted.add(line)
+            note(line)
+
     while True:
         view = ledger()
-        landed, refused = _landed(chosen, settings, span, now, view, inspection, log)
+        landed, refused = _landed(chosen, settings, span, now, view, inspection, log, note_once)
         due = [part for some in landed for part in _untried(*some, tried, halvings)]
         stale: list[_Fingerprinted] = []
         for some in () if due else _stale(chosen, settings.start_date, today, span, view):
@@ -127,6 +136,7 @@ def _landed(
     view: LedgerView,
     inspection: Inspector,
     log: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> tuple[list[_Fingerprinted], list[Unreadable]]:
     """The landing days with something new, with all tables but those that are unreadable."""
     pending: dict[date, str] = {}
@@ -142,6 +152,8 @@ def _landed(
         except IncrementalAssetsError as error:
             refused.append(Unreadable(table, error))
             continue
+        for line in found.notes:
+            note(f"{table.name}: {line}")
         for day, todo in found.days.items():
             if day in span:
                 pending.setdefault(day, f"{table.name}: {todo.why}")

@@ -41,9 +41,9 @@ def require_lasting(session: SparkSession, catalog: str) -> None:
     if own in _WRAPPERS and kept_in == "in-memory":
         raise CatalogError(
             f"{PREFIX}CATALOG is {_SESSION_CATALOG}, which this Spark keeps in its memory, and "
-            "it ends with this process. Have Spark use a metastore (spark.sql.catalogImplementation"
-            "=hive and hive.metastore.uris, in the folder of SPARK_CONF_DIR) or a Connect server "
-            "(SPARK_REMOTE), or name another catalog."
+            "it ends with this process. Have Spark use a metastore "
+            "(spark.sql.catalogImplementation=hive and spark.hadoop.hive.metastore.uris, in the "
+            "folder of SPARK_CONF_DIR) or a Connect server (SPARK_REMOTE), or name another catalog."
         )
 
 

@@ -50,7 +50,10 @@ def require_key(path: str, file: str) -> None:
             why = f"has no {'key' if key is None else 'certificate'}"
         elif key[1]:
             why = f"has a key that Java does not read ({key[0].strip('-')})"
-            expected = "convert it by `openssl pkcs8 -topk8 -nodes`: without a password, as PKCS#8"
+            expected = (
+                "convert it by `openssl pkcs8 -topk8 -nocrypt -in KEY -out NEW`: as PKCS#8, "
+                "without a password"
+            )
         else:
             _context().load_cert_chain(file, password="")
             return

@@ -21,6 +21,7 @@ LARGEST = 16 * 2**20
 MOST_NAMED = 100_000
 _DIGESTS: Mapping[int, str] = {32: "md5", 40: "sha1", 64: "sha256", 128: "sha512"}
 _SUMMED = re.compile(r"([0-9A-Fa-f]{32,128}) [ *](.+)")
+_TAGGED = re.compile(r"(MD5|SHA1|SHA256|SHA512) \((.+)\) = ([0-9A-Fa-f]{32,128})")
 _LONGEST_NAME = 1024  # of an object in a store
 _CLIPPED = Repr()
 _CLIPPED.maxstring, _CLIPPED.maxlevel = 80, 2
@@ -66,6 +67,9 @@ def _each_once(files: Iterable[NamedFile]) -> list[NamedFile]:
 
 
 def _line(text: str) -> NamedFile:
+    tagged = _TAGGED.fullmatch(text)  # as `sha256sum --tag` has it
+    if tagged is not None:
+        return NamedFile(_path(tagged[2]), None, ((tagged[1].lower(), tagged[3].lower()),))
     summed = _SUMMED.fullmatch(text)
     if summed is None or len(summed[1]) not in _DIGESTS:
         return NamedFile(_path(text))

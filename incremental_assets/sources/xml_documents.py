@@ -87,7 +87,8 @@ def require_document(root: str, row_tag: str, file: SourceFile) -> None:
             raise _refused(where, str(error)) from error
         raise not_readable(where, error) from error
     if document.is_other:
-        raise _refused(where, f"it has no element {row_tag}, but {named(list(document.tags))}")
+        why = f"it has no element {row_tag}, but {named(list(document.tags))}"
+        raise _refused(where, why, ", or name the row_tag that it has")
 
 
 class _Document:
@@ -163,8 +164,8 @@ def _doctype(*_: object) -> None:
     raise ValueError("it has a DOCTYPE, which is not resolved")
 
 
-def _refused(where: str, why: str) -> SourceError:
+def _refused(where: str, why: str, also: str = "") -> SourceError:
     return SourceError(
-        f"{where} cannot be read as XML: {why}. Nothing was loaded; repair or remove the file, or "
-        "name the row_tag that it has, and run again."
+        f"{where} cannot be read as XML: {why}. Nothing was loaded; repair or remove the file"
+        f"{also}, and run again."
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from incremental_assets.errors import SparkUnavailableError
-from incremental_assets.frames import is_remote, literal
 from incremental_assets.spark.jars import Jar, fetch, is_right, locked_jars
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ def add_jars(session: SparkSession, jars: Sequence[Path]) -> None:
 
     A session of a Connect server gets copies of them.
     """
+    from incremental_assets.frames import is_remote, literal  # not for a command that says its sets
+
     for jar in jars:
         if is_remote(session):
             session.addArtifacts(str(jar))

@@ -24,6 +24,8 @@ _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of a variable
 _SECONDS = 120  # to start on a machine that is busy
 _LINES = 5
+_PORTS = range(20_000, 32_000)  # Linux gives those from 32,768, macOS and Windows from 49,152
+_TRIED_PORTS = 100
 # Java ends when the process that started it does, however that ends: their pipe is closed then.
 _AS_LONG_AS_ITS_STARTER = (
     'exec 3<&0; "$@" </dev/null 3<&- & java=$!; '
@@ -99,8 +101,17 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens at; whoever wants it listens soon, before another takes it."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    """A port that nobody listens at, for a server that needs its number before it starts.
+
+    It lies below those that systems give to whoever asks for any: a connection that another process
+    opens while the server starts does not take it.
+    """
+    for _ in range(_TRIED_PORTS):
+        port = secrets.choice(_PORTS)
+        with socket.socket() as taken, suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return port
+    raise SparkUnavailableError(
+        f"No port of {_PORTS[0]} to {_PORTS[-1]} is free: {_TRIED_PORTS} of them were tried. End "
+        "what listens there, and run again."
+    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import traceback
 
 import pytest
 
 from incremental_assets.alerts.webhook import post
 from incremental_assets.errors import WebhookError
+from incremental_assets.spark.server import free_port
 from incremental_assets_tests.alerts.receiver import TOKEN, Receiver
 
 
@@ -48,9 +48,7 @@ def test_a_webhook_that_hangs_is_left(hook: Receiver) -> None:
 
 
 def test_a_webhook_that_is_not_there_or_talks_no_http_is_reported(hook: Receiver) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/{TOKEN}"
+    nobody = f"http://127.0.0.1:{free_port()}/{TOKEN}"
 
     assert refused(nobody) == "The webhook does not answer (ConnectionRefusedError)."
     assert "does not answer" in refused(hook.url.replace("http:", "https:"))

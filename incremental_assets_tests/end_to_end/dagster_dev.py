@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -17,6 +16,7 @@ from typing import Any
 
 from incremental_assets.days import parse_days
 from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets.spark.server import free_port
 from incremental_assets_tests.end_to_end.shop import BIN, Shop
 
 QUICK = {
@@ -151,9 +151,7 @@ class Dev:
 
     def start(self) -> Web:
         """Start it on a free port, and wait until it answers."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._process = subprocess.Popen(
             [str(BIN / "dagster"), "dev", *self._words, "-h", "127.0.0.1", "-p", str(self.port)],
             env={**self._shop.env, "PATH": f"{BIN}:{os.environ['PATH']}"},

@@ -228,7 +228,7 @@ REFUSED = {
     "another key": ({"certificate": "mixed"}, "do not fit together"),
     "an encrypted key": (
         {"certificate": "encrypted"},
-        r"Java does not read \(BEGIN ENCRYPTED PRIVATE KEY\).*`openssl pkcs8 -topk8 -nodes",
+        r"Java does not read \(BEGIN ENCRYPTED PRIVATE KEY\).*`openssl pkcs8 -topk8 -nocrypt",
     ),
     "a key as Java knows none": ({"certificate": "old"}, r"Java does not read \(BEGIN EC PRIV"),
 }

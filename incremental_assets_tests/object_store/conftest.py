@@ -13,6 +13,7 @@ import pytest
 import s3fs
 
 from incremental_assets.delta.delta_table import ensure_table
+from incremental_assets.spark.server import free_port
 from incremental_assets.storage import open_store
 from incremental_assets_tests.thorough import thorough
 
@@ -25,9 +26,7 @@ STARTS_WITHIN_SECONDS = 60
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The address of an S3 server; its credentials are in the environment."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,

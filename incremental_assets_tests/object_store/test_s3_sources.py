@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from datetime import date
 
@@ -19,6 +18,7 @@ from incremental_assets.sources.landing_root import missing_or_changed
 from incremental_assets.sources.source_file import with_content_tag
 from incremental_assets.sources.stored import Stored, fixed_at
 from incremental_assets.sources.stored_delta import FixedDelta
+from incremental_assets.spark.server import free_port
 from incremental_assets.storage import open_store
 from incremental_assets_tests.object_store.conftest import DAY, either_name
 
@@ -67,9 +67,7 @@ def test_many_days_of_a_feed_are_listed_at_once_as_each_would_be(bucket: str) ->
 def test_a_store_that_does_not_answer_is_a_source_that_cannot_be_read(
     server: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[object], object]
 ) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     s3fs.S3FileSystem.clear_instance_cache()

@@ -42,6 +42,23 @@ TABLES = (EVENTS, USERS, SALES, MART)
 NOW = datetime(2017, 2, 28, 12, tzinfo=UTC)
 
 
+def test_files_that_wait_are_named_where_nothing_else_is_new(settings: Settings) -> None:
+    waiting = replace(EVENTS, reads=(LandedFiles("events", marker="DONE"),))
+    deliver(settings, jan(1))
+    noted: list[str] = []
+
+    def due() -> list[Due]:
+        return [*due_runs((waiting,), settings, None, NOW, lambda: EMPTY, note=noted.append)]
+
+    found = forecast((waiting,), EMPTY, settings, None, NOW)
+
+    assert (found.days, due()) == ((), [])
+    assert [note.partition(" (")[2] for note in (*found.notes, *noted)] == [
+        "there is no DONE in its folder)"
+    ] * 2
+    assert all(note.startswith(f"{EVENTS.name}: 1 file waits: events/") for note in found.notes)
+
+
 @dataclass(frozen=True)
 class OwnSource(Source):
     path: str = "colours"

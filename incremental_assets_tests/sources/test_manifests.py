@@ -39,6 +39,10 @@ MANIFESTS: dict[str, tuple[bytes, list[NamedFile]]] = {
         b'{"rows": 7, "files": [{"path": "a.json", "size": 3, "rows": 1}, {"path": "b", "md5": "x"}]}',
         [NamedFile("a.json", 3), NamedFile("b", None, (("md5", "x"),))],
     ),
+    "digests with their names": (
+        b"SHA1 (a b.json) = " + b"AB" * 20,
+        [NamedFile("a b.json", None, (("sha1", "ab" * 20),))],
+    ),
     "digests in any case": (
         b'[{"path": "./a", "MD5": "X", "Sha1": "y"}, {"path": "a", "md5": "x", "sha1": "Y"}]',
         [NamedFile("a", None, (("md5", "x"), ("sha1", "y")))],
