@@ -30,7 +30,7 @@ def few_keys(frames: Frames, keys: DataFrame, files: Sequence[DataFile]) -> Data
     return sent_if_few(frames, keys)
 
 
-def sent_if_few(frames: Frames, keys: DataFrame) -> DataFrame | None:
-    """The keys, cached and to be broadcast, where they are few; else None."""
+def sent_if_few(frames: Frames, keys: DataFrame, most: int | None = None) -> DataFrame | None:
+    """The keys, cached and to be broadcast, where they are few (FEW_KEYS, or `most`); else None."""
     cached = frames.cache(keys)
-    return F.broadcast(cached) if cached.count() <= FEW_KEYS else None
+    return F.broadcast(cached) if cached.count() <= (most or FEW_KEYS) else None

@@ -38,6 +38,8 @@ FILE = "_old_file"
 _WINS = "_wins"
 _IN_CONFLICT = "_in_conflict"
 _KEY_HASH = "_key_hash"
+# Hashes, of eight bytes, of so many keys are sent to each task rather than whole rows shuffled.
+MOST_REPEATED = 1_000_000
 _OF_OTHERS = "_of_others"
 _DECIDING = (FILE, TO_DELETE, OLD, _WINS, _IN_CONFLICT)
 
@@ -153,7 +155,7 @@ def rows_of_repeated_keys(
         return None
     same = F.xxhash64(*map(quoted, key))
     hashes = rows.select(same.alias(_KEY_HASH)).groupBy(_KEY_HASH).count().where("count > 1")
-    repeated = sent_if_few(frames, hashes.select(_KEY_HASH))
+    repeated = sent_if_few(frames, hashes.select(_KEY_HASH), MOST_REPEATED)
     if repeated is None:
         return None
     marked = rows.join(repeated, same == F.col(_KEY_HASH), "left")

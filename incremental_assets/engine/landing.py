@@ -70,7 +70,8 @@ class LandingBatch(BatchKind[_LandedRows]):
         if restated:
             write, carried_forward = _replacing(frames, batch, rows, files)
             return _LandedRows(write, carried_forward, _came(write.staged.rows, carried_forward))
-        if batch.size == "medium":  # each task would write a file for each of the days
+        # Each task would write a file for each of the days.
+        if batch.size == "medium" and len(batch.work.days) > 1:
             rows = rows.hint("rebalance", *PARTITIONS)
         staged = stage(rows, batch.path, batch.folder, PARTITIONS)
         return _LandedRows(StagedWrite(staged), {}, _came(staged.rows, {}))

@@ -96,12 +96,17 @@ class Broker(Server):
         """Create a topic; options are written with `_` for the dots."""
         options = {name.replace("_", "."): value for name, value in config.items()}
         self._wait(self.admin.create_topics([NewTopic(topic, partitions, 1, config=options)]))
+        self._wait_for(topic, there=True)
 
     def delete(self, topic: str) -> None:
         self._wait(self.admin.delete_topics([topic]))
+        self._wait_for(topic, there=False)
+
+    def _wait_for(self, topic: str, *, there: bool) -> None:
+        """The controller knows of a topic before the broker does that is asked for it."""
         latest = monotonic() + SECONDS
-        while topic in self.admin.list_topics(timeout=SECONDS).topics:
-            assert monotonic() < latest, f"the topic {topic} is still there"
+        while (topic in self.admin.list_topics(timeout=SECONDS).topics) is not there:
+            assert monotonic() < latest, f"the topic {topic} is {'not' if there else 'still'} there"
             sleep(0.05)
 
     def add_partitions(self, topic: str, total: int) -> None:

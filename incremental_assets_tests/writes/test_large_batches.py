@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.delta import lookup
+from incremental_assets.delta import lookup, merge
 from incremental_assets.delta.merge import CONFLICT, rows_of_repeated_keys
 from incremental_assets.frames import Frames
 from incremental_assets.writes.destination import ChangeSet, Destination
@@ -33,7 +33,7 @@ def test_equal_keys_are_repeated_however_they_are_written(spark: SparkSession) -
 def test_of_many_repeated_keys_none_is_separated(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "FEW_KEYS", 1)
+    monkeypatch.setattr(merge, "MOST_REPEATED", 1)
     rows = spark.createDataFrame([(1,), (1,), (2,), (2,), (3,)], "id int")
 
     assert rows_of_repeated_keys(Frames.over(spark), rows, ["id"]) is None
