@@ -244,6 +244,8 @@ def _at(where: str, path: str, skip: Callable[[str], bool]) -> list[StoredFile]:
     try:
         stat = os.stat(where)  # noqa: PTH116 - as in `_walk`, no Path objects
     except (FileNotFoundError, NotADirectoryError):
+        if os.path.islink(where):  # noqa: PTH114 - as in `_walk`
+            raise
         return []
     if not S_ISDIR(stat.st_mode):
         return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]

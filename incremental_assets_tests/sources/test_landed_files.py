@@ -144,6 +144,18 @@ def test_a_link_to_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
         EVENTS.files(str(tmp_path), DAY)
 
 
+def test_a_link_to_nothing_is_named_also_where_files_have_no_folders(tmp_path: Path) -> None:
+    flat = LandedFiles("sales", layout="*.jsonl")
+    put(tmp_path, "sales/a.jsonl").with_name("b.jsonl").symlink_to("nowhere")
+    (tmp_path / "sales/.#c.jsonl").symlink_to("user@host")  # as an editor locks a file
+
+    with pytest.raises(SourceError, match=r"sales/b\.jsonl is a link to a file that is not there"):
+        list(flat.days(str(tmp_path)))
+
+    (tmp_path / "sales/b.jsonl").unlink()
+    assert len(list(flat.days(str(tmp_path)))) == 1
+
+
 def test_what_is_renamed_while_it_is_listed_is_found_under_its_new_name(tmp_path: Path) -> None:
     file = put(tmp_path, "deep/a.jsonl")
 
