@@ -15,6 +15,10 @@ from incremental_assets.sources.kafka_tls import speaks_tls, valid_until, why_no
 _AT = re.compile(r"^\w+://(?P<at>[^/\s]+)/\S+: ")
 _AFTER = re.compile(r" \(after \d+ms in state \w+\)")
 _ALERT = " alert "  # of TLS: the broker does not accept the client's certificate, or misses it
+_OF_NO_CERTIFICATE = re.compile(
+    r" alert (protocol version|insufficient security|inappropriate fallback|unrecognized name"
+    r"|no application protocol|internal error|decode error)"
+)
 _HOST, _EXPIRED, _NOT_YET = (62, 63, 64), 10, 9  # OpenSSL's X509_V_ERR_…
 _AGAIN = "and run again"
 _OF_JAVA = re.compile("S(sl|asl)AuthenticationException|SSL handshake failed|Failed to load PEM")
@@ -87,6 +91,12 @@ def _explained(access: KafkaAccess, code: int | None, text: str) -> str:
     reason = _AFTER.sub("", text[found.end() :] if found else text)[:300]
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001 - its public name
         return _login(access, at, reason)
+    if access.has_tls and _OF_NO_CERTIFICATE.search(text):
+        return (
+            f"the broker {at} ends TLS with this client ({reason}). Nothing was loaded; find out "
+            "which versions and ciphers of TLS it takes, and what its log says of this client, "
+            f"{_AGAIN}."
+        )
     if access.has_tls and _ALERT in text:
         return _own_certificate(access, at, reason)
     if access.has_tls and code == KafkaError._SSL:  # noqa: SLF001 - its public name

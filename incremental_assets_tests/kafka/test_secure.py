@@ -6,7 +6,7 @@ import logging
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -278,19 +278,44 @@ def test_a_brokers_certificate_that_has_expired_is_named(
         Kafka(f"{NAME}:{port}", "shop", security="SSL", ca=files["ca"]).fix()
 
 
+def test_a_broker_of_another_tls_is_not_taken_for_one_that_asks_for_a_certificate() -> None:
+    fatal_protocol_version = b"\x15\x03\x03\x00\x02\x02\x46"
+
+    def answer(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(fatal_protocol_version)
+
+    with (
+        _answering(answer) as port,
+        pytest.raises(SourceError, match=rf"{HOST}:{port} ends TLS .*version.*which versions"),
+    ):
+        Kafka(f"{HOST}:{port}", "shop", security="SSL").fix()
+
+
 @contextmanager
 def _listening(certificate: Path) -> Iterator[int]:
     """Whoever says by TLS who it is, and no more."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
+
+    def answer(connection: socket.socket) -> None:
+        context.wrap_socket(connection, server_side=True).close()
+
+    with _answering(answer) as port:
+        yield port
+
+
+@contextmanager
+def _answering(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Whoever answers each connection in this way, at a port of this machine."""
     with socket.create_server((HOST, 0)) as server:
 
         def serve() -> None:
             with suppress(OSError):
                 while True:
                     connection, _ = server.accept()
-                    with suppress(OSError), context.wrap_socket(connection, server_side=True):
-                        pass
+                    with suppress(OSError), connection:
+                        answer(connection)
 
         Thread(target=serve, daemon=True).start()
         yield server.getsockname()[1]
