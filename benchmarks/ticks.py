@@ -25,13 +25,13 @@ from deltalake import write_deltalake
 from benchmarks.report import Row, Table, machine, show, write
 from incremental_assets.catalog import tables
 from incremental_assets.days import ONE_DAY, chunks
-from incremental_assets.lakehouse import DAYS_PER_BATCH
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched, Window, to_frame
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.load_days import load_days_job
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.orchestration.source_sensors import source_sensors
+from incremental_assets.plan.batches import DAYS_PER_BATCH
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table as LakeTable
 

@@ -44,7 +44,10 @@ DayState = Literal["committed", "held", "refused", "idle"]
 
 @dataclass(frozen=True)
 class DayResult:
-    """What a load did for a day; `entries` are the outcomes of its batches, oldest first."""
+    """What a load did for a day; `entries` are the outcomes of its batches, oldest first.
+
+    `reason` says why a day is held or refused, and which files an idle one waits for.
+    """
 
     day: date
     state: DayState
@@ -225,7 +228,7 @@ class Lakehouse:
 
         `after` is the table's last batch as the plan knew it.
         """
-        results = {day: DayResult(day, "idle") for day in plan.idle}
+        results = {d: DayResult(d, "idle", plan.waits.get(d, "")) for d in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
         for note in plan.notes:
             self.log(f"{table.name}: {note}")

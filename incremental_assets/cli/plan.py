@@ -209,7 +209,7 @@ def _unknowns(days: Iterable[PlannedDay]) -> list[str]:
     """What may follow, once for each table and reason."""
     found = {(d.table, d.unknown, d.may_follow): None for d in days if d.unknown}
     return [
-        f"{table}: {unknown}. That concerns {', '.join(follow)}."
+        f"{table}: {unknown[0].upper()}{unknown[1:]}. That concerns {', '.join(follow)}."
         for table, unknown, follow in found
     ]
 

@@ -21,6 +21,7 @@ from incremental_assets.days import utc_today
 from incremental_assets.errors import IncrementalAssetsError, WebhookError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.orchestration.failed_runs import failures
 from incremental_assets.orchestration.failures import brief_of
 from incremental_assets.orchestration.naming import ALONE, Naming, is_asset_job
 from incremental_assets.orchestration.partitions import PARTITION, RANGE_END, RANGE_START
@@ -31,7 +32,6 @@ from incremental_assets.table import Table
 _SECONDS = 60
 NO_WEBHOOK = "No webhook: set INCREMENTAL_ASSETS_WEBHOOK and restart Dagster to get alerts."
 MOST_RUNS = 8  # a tick: a webhook that is slow to answer each must not use up the tick's time
-_FETCHED = 50
 _LONGEST = 1000  # characters of a failure's message
 
 
@@ -68,11 +68,11 @@ def _failed_runs(
         if not settings.webhook:
             return dg.SkipReason(NO_WEBHOOK)
         if context.cursor is None or not context.cursor.isdigit():
-            newest = _failures(context.instance)
+            newest = failures(context.instance)
             context.update_cursor(str(newest[0].storage_id if newest else 0))
             return dg.SkipReason("Runs that fail from now on are posted.")
         posted = 0
-        for event in _failures(context.instance, int(context.cursor)):
+        for event in failures(context.instance, int(context.cursor)):
             run = context.instance.get_run_by_id(event.run_id)
             if run is not None and ours.include(run, context):
                 if posted == MOST_RUNS:
@@ -216,18 +216,6 @@ def _days(run: dg.DagsterRun) -> str:
     if first and last:
         return first if first == last else f"{first}...{last}"
     return run.tags.get(PARTITION, "")
-
-
-def _failures(
-    instance: dg.DagsterInstance, after: int | None = None
-) -> Sequence[dg.EventLogRecord]:
-    """The events of failed runs after one, oldest first; without one, the newest event."""
-    found = instance.fetch_run_status_changes(
-        dg.RunStatusChangeRecordsFilter(dg.DagsterEventType.RUN_FAILURE, after_storage_id=after),
-        limit=1 if after is None else _FETCHED,
-        ascending=after is not None,
-    )
-    return found.records
 
 
 def _later(error: WebhookError) -> dg.SkipReason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -28,19 +28,27 @@ from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
 
 STORAGE = "delta"
+# What a day shows that a load had nothing to do for: Dagster records it like those that were loaded
+# (docs/decisions/days-without-data.md).
+NOTHING_NEW = "Nothing is new."
+NEVER_LANDED = "No data has landed for this day."
+NO_ROWS_ABOVE = "The tables that it reads have no rows of this day."
 
 
 @dataclass(frozen=True)
 class Shown:
     """A table as it is after a load.
 
-    `whole` is the metadata of the table, `contents` what each day holds, and `versions` the Delta
-    version that last changed a row of a day.
+    `whole` is the metadata of the table, `contents` what each day holds, `versions` the Delta
+    version that last changed a row of a day, and `loaded` the days that were ever loaded; `without`
+    says of any other day why it has nothing.
     """
 
     whole: Mapping[str, Any]
     contents: TableContents = field(default_factory=TableContents)
     versions: Mapping[date, int] = field(default_factory=dict)
+    loaded: Container[date] = frozenset()
+    without: str = NEVER_LANDED
 
     def day(self, result: DayResult) -> Mapping[str, Any]:
         """The metrics of one day: what it holds, and what this load did."""
@@ -51,8 +59,13 @@ class Shown:
             "partition_files": held.files,
         }
         if not result.entries:
-            return {**there, "rows_read": 0, "note": "nothing new"}
+            return {**there, "rows_read": 0, "note": self._why_idle(result)}
         return {**there, **load_metadata(result)}
+
+    def _why_idle(self, result: DayResult) -> str:
+        if result.reason:
+            return result.reason
+        return NOTHING_NEW if result.day in self.loaded else self.without
 
     def data_version(self, days: Iterable[date]) -> str:
         """The Delta version that last changed a row of these days; 0 if none ever did.
@@ -95,11 +108,12 @@ def shown(table: Table, lake: str, history: TableHistory, naming: Naming = ALONE
     path = f"{lake}/{table.name}"
     names = {"dagster/table_name": table.name, "dagster/uri": path}
     found = open_table(path)
+    loaded, without = history.last_committed, NO_ROWS_ABOVE if table.upstreams else NEVER_LANDED
     if found is None:
-        return Shown(names)
+        return Shown(names, loaded=loaded, without=without)
     contents = contents_of(found)
     whole = {**names, **_table_metadata(table, lake, found, contents.whole, naming)}
-    return Shown(whole, contents, _versions(table, history))
+    return Shown(whole, contents, _versions(table, history), loaded, without)
 
 
 def _versions(table: Table, history: TableHistory) -> Mapping[date, int]:

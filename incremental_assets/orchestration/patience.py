@@ -17,19 +17,25 @@ class SensorCursor:
     """What one tick hands to the next: nothing about positions, which the ledger has.
 
     `unreachable_since` is an instant in ISO 8601, or "". `outside` are the days that were reported
-    to be outside the partitions, in words.
+    to be outside the partitions, in words. `failures_seen` is Dagster's number of the last run's
+    failure after which red days were cleared; 0 before the first.
     """
 
     unreachable_since: str = ""
     outside: str = ""
+    failures_seen: int = 0
 
     @classmethod
     def of(cls, text: str | None) -> Self:
         """The cursor that a tick stored; a new one where that is not readable."""
         try:
             stored = json.loads(text or "{}")
-            return cls(str(stored.get("unreachable_since", "")), str(stored.get("outside", "")))
-        except (ValueError, AttributeError):
+            return cls(
+                str(stored.get("unreachable_since", "")),
+                str(stored.get("outside", "")),
+                int(stored.get("failures_seen", 0)),
+            )
+        except (ValueError, AttributeError, TypeError):
             return cls()
 
     def __str__(self) -> str:

@@ -78,7 +78,7 @@ def runs_for(
     taken = _under_way(instance, tables[0], naming)
     busy = {day for day in positions if any(day in span for span in taken)}
     if busy:
-        left.append(f"{name}: a run over {named(busy)} is in progress")
+        left.append(f"{name}: A run over {named(busy)} is in progress.")
     single = {
         day: _Want(asset, DayRange(day, day), position)
         for day, position in positions.items()
@@ -90,8 +90,8 @@ def runs_for(
     exhausted = [day for day in single if tried.times(day) >= MOST_ATTEMPTS]
     if exhausted:
         left.append(
-            f"{name} {named(exhausted)} was tried {MOST_ATTEMPTS} times and is not done; check "
-            "its last run. When its input changes it is requested again"
+            f"{name}: {named(exhausted)} was tried {MOST_ATTEMPTS} times and is not done; check "
+            "its last run. When its input changes, it is requested again."
         )
     wanted = _ranges(asset, {day: positions[day] for day in single.keys() - set(exhausted)})
     tried.add(_ended(instance, [want for want in wanted if len(want.days) > 1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ import dagster as dg
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
-from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.errors import IncrementalAssetsError, SparkUnavailableError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations.failure_texts import error_of
 from incremental_assets.operations.run_report import Ran, RunReport, reported
@@ -52,7 +53,7 @@ def run_what_is_due(
     with each run before it starts, and `tell` with lines of progress while Dagster records days.
     Raises an IncrementalAssetsError if no source can be inspected, the ledger cannot be read, the
     ledger and any of the tables are not of the same time, or a table or day is not there;
-    KeyboardInterrupt if a run was interrupted.
+    KeyboardInterrupt if a run was interrupted, with its days that are up to date reported as such.
     """
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
@@ -78,13 +79,19 @@ def run_what_is_due(
     ):
         announce(due)
         keys = [naming.key(table) for table in due.tables]
-        with recording_progress(instance, keys, due.days, tell):
-            result = run_here(
-                job,
-                instance,
-                asset_selection=keys,
-                tags=tags_of(due.days),
-            )
+        try:
+            with recording_progress(instance, keys, due.days, tell):
+                result = run_here(
+                    job,
+                    instance,
+                    asset_selection=keys,
+                    tags=tags_of(due.days),
+                )
+        except KeyboardInterrupt:
+            with suppress(IncrementalAssetsError):
+                red = RedDays(instance, ledger.view_if_any(), settings, now, naming)
+                red.clear_if_possible(due.tables, tell)
+            raise
         failures = list(_failures(result))
         said = tuple(message for message, _ in failures)
         report.runs.append(Ran(result.run_id, due, result.success, said))

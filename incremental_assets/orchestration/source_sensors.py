@@ -83,7 +83,7 @@ def _sensor(
         if requests.runs:
             return dg.SensorResult(requests.runs)
         reasons = [*requests.left, *notes, *pending.notes]
-        return dg.SkipReason("; ".join(reasons) or "Nothing is new.")
+        return dg.SkipReason(" ".join(reasons) or "Nothing is new.")
 
     return new_in_source
 
@@ -95,10 +95,10 @@ def _outside(pending: PendingDays, settings: Settings) -> str:
     lines = []
     if before:
         lines.append(
-            f"the day folders {named(before)} are before the first partition "
+            f"The day folders {named(before)} are before the first partition "
             f"{settings.start_date} and are left out; set INCREMENTAL_ASSETS_START_DATE to load "
-            "them"
+            "them."
         )
     if after:
-        lines.append(f"the day folders {named(after)} are in the future; they are loaded then")
-    return "; ".join(lines)
+        lines.append(f"The day folders {named(after)} are in the future; they are loaded then.")
+    return " ".join(lines)

@@ -1,4 +1,4 @@
-"""Runs that have not ended, and whether they load a table, by whatever job."""
+"""Whether a run loads a table, by whatever job, and which ones that do have not ended."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ def runs_that_load(
 ) -> Iterator[dg.DagsterRun]:
     """The runs that load this table and have not ended."""
     for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
-        if naming.loads(run, table) or _plans(instance, run, naming.key(table)):
+        if loads(instance, run, table, naming):
             yield run
+
+
+def loads(instance: dg.DagsterInstance, run: dg.DagsterRun, table: Table, naming: Naming) -> bool:
+    """Whether a run loads, or loaded, this table."""
+    return naming.loads(run, table) or _plans(instance, run, naming.key(table))
 
 
 def _plans(instance: dg.DagsterInstance, run: dg.DagsterRun, key: dg.AssetKey) -> bool:

@@ -30,7 +30,7 @@ def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
                 continue
             if not same_input(entry, todo, table, view):
                 notes.append(
-                    f"{day}: its input changed since it was accepted, so its gate judges it"
+                    f"The input of {day} changed since it was accepted, so its gate judges it."
                 )
                 continue
             why = f"{todo.why}; accepted by {entry.who}: {entry.why}"

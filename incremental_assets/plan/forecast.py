@@ -237,7 +237,7 @@ def _unfinished(table: Table, view: LedgerView) -> str:
     claims: Iterable[int] = {claim.batch for claim in view.table(table.name).unsettled}
     numbers = ", ".join(map(str, sorted(claims)))
     return numbers and (
-        f"{table.name}: batch {numbers} has no outcome yet. Unless a run is loading it, the next "
+        f"{table.name}: Batch {numbers} has no outcome yet. Unless a run is loading it, the next "
         "run settles it; if it turns out that it was published, what it read is not read again."
     )
 

@@ -40,7 +40,7 @@ def plan_landed(
     repaired: dict[date, DayWork] = {}
     idle: list[date] = []
     returned: list[str] = []
-    waits: list[SourceFile] = []
+    waits: dict[date, list[SourceFile]] = {}
     digests = Digests(settings, table.name)
     by_day = inspection.listed(feed, settings.landing, days, history)
     for day, there in by_day.items():
@@ -49,10 +49,9 @@ def plan_landed(
             idle.append(day)
             continue
         judged = {file.path for file in held.files} if held is not None else ()
-        waiting = [
+        waits[day] = waiting = [
             f for f in there if f.waits and not is_as_loaded(f, history.files(day).get(f.path))
         ]
-        waits += waiting
         if waiting and table.changes.compares_days:  # without them it is another snapshot
             idle.append(day)
             continue
@@ -81,18 +80,23 @@ def plan_landed(
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
     note = other_format(feed, [file for work in works for file in work.files])
-    notes = [note] if note else []
-    if waits:
-        notes.append(
-            f"{counted(len(waits), 'file')} {'waits' if len(waits) == 1 else 'wait'}: "
-            + "; ".join(f"{file.path} ({file.waits})" for file in waits[:_NAMED])
-        )
+    waiting = [file for files in waits.values() for file in files]
+    notes = [note for note in (note, _waiting(waiting)) if note]
     if returned:
         notes.append(
             f"{counted(len(returned), 'retracted file')} landed again, unchanged, and will not be "
-            f"read: {', '.join(returned[:_NAMED])}. To load it, land it under another name"
+            f"read: {', '.join(returned[:_NAMED])}. To load it, land it under another name."
         )
-    return Plan(tuple(w for w in works if w.days), {}, tuple(idle), tuple(notes))
+    of_days = {day: _waiting(files) for day, files in waits.items() if files}
+    return Plan(tuple(w for w in works if w.days), {}, tuple(idle), tuple(notes), of_days)
+
+
+def _waiting(files: Sequence[SourceFile]) -> str:
+    """How many files wait, and what the first of them wait for; "" for none."""
+    if not files:
+        return ""
+    some = "; ".join(f"{file.path} ({file.waits})" for file in files[:_NAMED])
+    return f"{counted(len(files), 'file')} {'waits' if len(files) == 1 else 'wait'}: {some}."
 
 
 def _without(there: Sequence[SourceFile], waiting: Sequence[SourceFile]) -> Sequence[SourceFile]:

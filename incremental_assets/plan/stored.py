@@ -58,7 +58,7 @@ def plan_stored(
     except NothingThereError:
         if not source.is_landed or history.last_batch:
             raise
-        note = f"nothing has landed at {there.path} yet"
+        note = f"Nothing has landed at {there.path} yet."
         return Plan(idle=tuple(days), notes=(note,))
     due = [d for d in days if (d == today if table.reads_whole_source else d <= today)]
     states = _last_states(table, history, due)
@@ -103,7 +103,7 @@ def _ended_by_another_day(
         return ""
     return (
         f"{named(held)}: held, and the source has no days: what was judged is judged again by the "
-        f"load of {today}, which ends this when it is published"
+        f"load of {today}, which ends this when it is published."
     )
 
 

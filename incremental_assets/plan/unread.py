@@ -54,8 +54,8 @@ def other_format(feed: LandedFiles, files: Sequence[SourceFile]) -> str:
     if not names:
         return ""
     return (
-        f"{_some(names)}: read as {_NAMES[feed.kind]}, though not named so; if it is another "
-        f'format, name it in the table: LandedFiles("{feed.feed}", format=…)'
+        f"{_some(names)}: read as {_NAMES[feed.kind]}, though not named so. If it is another "
+        f'format, name it in the table: LandedFiles("{feed.feed}", format=…).'
     )
 
 
@@ -68,7 +68,7 @@ def _without_a_table(
         return []
     feeds = sorted(table.feed.feed for table in tables if table.feed is not None)
     names = f"; a feed is a folder of its name: {', '.join(feeds)}" if feeds else ""
-    return [f"No table reads {_some(others)} in {settings.landing}{names}"]
+    return [f"No table reads {_some(others)} in {settings.landing}{names}."]
 
 
 def _without_a_day(tables: Sequence[Table], landing: str, read: Collection[str]) -> list[str]:
@@ -88,7 +88,7 @@ def _without_a_day(tables: Sequence[Table], landing: str, read: Collection[str])
         if others:
             found.append(
                 f"{table.name} does not read {_some(others)} in {landing}/{feed.feed}: "
-                + _where(feed)
+                f"{_where(feed)}."
             )
     return found
 

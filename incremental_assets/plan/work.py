@@ -69,13 +69,14 @@ class Work:
 class Plan:
     """What to load, and what not: `refused` days with the reason, `idle` ones without.
 
-    `notes` are for the log.
+    `notes` are for the log. `waits` names, by day, the files that are there and not to be read yet.
     """
 
     work: tuple[Work, ...] = ()
     refused: Mapping[date, str] = field(default_factory=dict)
     idle: tuple[date, ...] = ()
     notes: tuple[str, ...] = ()
+    waits: Mapping[date, str] = field(default_factory=dict)
 
     @property
     def days(self) -> tuple[date, ...]:

@@ -361,7 +361,7 @@ def _notes(found: FixedJdbc, waiting: int) -> tuple[str, ...]:
         return ()
     begun = settled.until.isoformat(timespec="seconds")
     rows = counted(waiting, "row")
-    return (f"{found.path}: {rows} from {begun} on will be read once {settled.why}",)
+    return (f"{found.path}: {rows} from {begun} on will be read once {settled.why}.",)
 
 
 def _refuse_odd(found: FixedJdbc, connection: DbConnection, column: DbColumn) -> None:

@@ -164,5 +164,5 @@ class Kafka(Source):
         notes: tuple[str, ...] = ()
         if now.waiting:
             what = counted(sum(end - first for first, end in now.waiting.values()), "offset")
-            notes = (f"{what} will wait for open transactions ({in_words(now.waiting)})",)
+            notes = (f"{what} will wait for open transactions ({in_words(now.waiting)}).",)
         return FixedKafka(self.path, self, now, whole(now.begin, now.end), notes)

@@ -146,7 +146,7 @@ class FixedKafka(FixedSource):
         if early:
             what = counted(early, "message")
             why = "INCREMENTAL_ASSETS_START_DATE"
-            notes = (*notes, f"{what} of days before {past.first} will not be loaded ({why})")
+            notes = (*notes, f"{what} of days before {past.first} will not be loaded ({why}).")
         unread = added_up(known.unread, new)
         unread = {d: m for d, m in unread.items() if loading_day(d, past.today) >= past.first}
         return replace(

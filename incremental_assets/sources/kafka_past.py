@@ -141,7 +141,7 @@ class TopicPast:
         """
         if known.is_another:
             what = "deleted and created again: what the old one had left is lost"
-            return (f"the topic was {what}; the new one is read from its beginning",)
+            return (f"The topic was {what}; the new one is read from its beginning.",)
         begin = self.now.begin
         read = [known.low, *known.read.values()]
         top = {p: max(offsets.get(p, 0) for offsets in read) for p in begin}
@@ -155,7 +155,7 @@ class TopicPast:
             return ()
         what = counted(sum(end - low for low, end in lost.values()), "offset")
         if self.accepts_gaps:
-            return (f"lost: {what} that expired before they were read ({in_words(lost)})",)
+            return (f"Lost: {what} that expired before they were read ({in_words(lost)}).",)
         raise SourceError(
             f"{self.path}: {what} expired before they were read ({in_words(lost)}), so up to so "
             "many messages are missing. Nothing was loaded. Restore them, or go on without them by "

@@ -312,7 +312,7 @@ def test_a_source_that_has_never_landed_is_empty_and_one_that_is_gone_is_an_erro
     shop.source("").mkdir(exist_ok=True)
     idle = shop.load("2017-01-05")
     assert [states(idle, name) for name in idle] == [["idle"], ["idle"]]
-    assert f"bronze/orders: nothing has landed at {shop.source('orders')} yet" in shop.logged
+    assert f"bronze/orders: Nothing has landed at {shop.source('orders')} yet." in shop.logged
 
     put(shop, *FIRST)
     shop.load("2017-01-05", "bronze/orders")

@@ -206,7 +206,7 @@ def test_each_lake_has_sensors_of_its_own_which_request_runs_of_its_own_job(
     assert jobs == ["north_load_days", "south_load_days"]
     assert requested(made, "south_new_in_events", instance).run_key == south.run_key
     assert tick(made, "north_new_in_events", instance).skip_message == (
-        f"bronze/events: a run over {DAY} is in progress"
+        f"bronze/events: A run over {DAY} is in progress."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from incremental_assets import build_definitions
 from incremental_assets.catalog import tables
+from incremental_assets.lakehouse import Lakehouse
+from incremental_assets.orchestration import metadata
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
@@ -22,8 +24,9 @@ from incremental_assets.orchestration.resources import LakehouseResource, SparkR
 from incremental_assets.retail.reports import reports
 from incremental_assets.retail.reports.charts import full
 from incremental_assets.settings import PROJECT_ROOT, Settings
+from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets_tests.event_log import EventLog, jobs
-from incremental_assets_tests.plan.ledgers import jan
+from incremental_assets_tests.plan.ledgers import EVENTS, jan
 from incremental_assets_tests.scenarios.test_cost import LATER
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -230,7 +233,7 @@ def test_the_data_version_is_the_delta_version_that_last_changed_the_days(
     assert runs.data_version("bronze/events", D5) == landed
     assert runs.data_version("bronze/events", D6) != landed
     idle = runs.shows("bronze/events", D5)
-    assert (idle["note"], idle["rows_read"]) == ("nothing new", 0)
+    assert (idle["note"], idle["rows_read"]) == ("Nothing is new.", 0)
     assert idle["dagster/partition_row_count"] == 41
 
     counted = EventLog(spark, event_log)
@@ -242,12 +245,33 @@ def test_the_data_version_is_the_delta_version_that_last_changed_the_days(
 
 
 def test_a_table_that_nothing_landed_for_is_of_version_0_and_has_no_rows(runs: Runs) -> None:
-    assert runs.load(["silver/users"], D5)
+    assert runs.load(["bronze/users", "silver/users"], D5)
 
     assert runs.data_version("silver/users", D5) == "0"
     shown = runs.shows("silver/users", D5)
     assert shown["dagster/partition_row_count"] == 0
     assert shown["dagster/uri"] == runs.world.path("silver/users")
+    assert shown["note"] == "The tables that it reads have no rows of this day."
+    assert runs.shows("bronze/users", D5)["note"] == "No data has landed for this day."
+
+
+def test_a_day_without_data_says_so_and_one_whose_files_wait_names_them(settings: Settings) -> None:
+    table = replace(EVENTS, reads=(LandedFiles("events", marker="DONE"),))
+    landed = Path(settings.landing, "events", D5, "a.jsonl")
+    landed.parent.mkdir(parents=True)
+    landed.write_text("{}\n")
+
+    def no_spark() -> SparkSession:
+        raise AssertionError("no Spark is asked for")
+
+    lakehouse = Lakehouse(settings, [table], no_spark, lambda: datetime(2017, 1, 9, tzinfo=UTC))
+    result = lakehouse.load(table, [jan(5), jan(6)])
+
+    after = metadata.shown(table, settings.lake, lakehouse.ledger.view().table(table.name))
+    assert [after.day(each)["note"] for each in result.days.values()] == [
+        f"1 file waits: events/{D5}/a.jsonl (there is no DONE in its folder).",
+        "No data has landed for this day.",
+    ]
 
 
 def test_a_load_with_nothing_to_do_logs_that_and_how_far_the_table_is(runs: Runs) -> None:

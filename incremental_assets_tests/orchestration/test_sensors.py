@@ -113,7 +113,7 @@ def test_what_is_under_way_is_not_asked_for_and_what_died_is_a_limited_number_of
         (request,) = requests(settings, instance)
         keys.append(request.run_key)
         run = ran(instance, request, dg.DagsterRunStatus.STARTED)
-        assert skipped(settings, instance) == "silver/users: a run over 2017-01-02 is in progress"
+        assert skipped(settings, instance) == "silver/users: A run over 2017-01-02 is in progress."
         instance.report_run_failed(run)
     assert len(set(keys)) == 3
 

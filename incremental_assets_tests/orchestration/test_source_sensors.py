@@ -112,7 +112,7 @@ def test_runs_and_backfills_from_the_ui_count_as_under_way(
     events.instance.add_run(starting)
 
     if covers:
-        assert events.skipped() == "bronze/events: a run over 2017-01-02 is in progress"
+        assert events.skipped() == "bronze/events: A run over 2017-01-02 is in progress."
     else:
         assert spans(events.requests()) == ["2017-01-02"]
 
@@ -147,7 +147,7 @@ def test_a_run_that_died_is_asked_for_three_times_and_then_when_its_input_change
         keys.append(request.run_key)
 
     assert [key[-2:] for key in keys if key] == [":1", ":2", ":3"]
-    assert "bronze/events 2017-01-02 was tried 3 times and is not done" in events.skipped()
+    assert "bronze/events: 2017-01-02 was tried 3 times and is not done" in events.skipped()
     land(events.settings, jan(2), "b.jsonl")
     (again,) = events.requests()
     assert again.tags[ASKED_FOR] != request.tags[ASKED_FOR]

@@ -54,7 +54,7 @@ def test_a_stored_source_is_asked_for_just_the_days_whose_rows_changed(
     settings: Settings, instance: dg.DagsterInstance, delta: bool
 ) -> None:
     ticks = Ticks(settings, instance, ORDERS)
-    assert ticks.skipped() == f"nothing has landed at {settings.landing}/orders yet"
+    assert ticks.skipped() == f"Nothing has landed at {settings.landing}/orders yet."
     put_orders(settings, "1.parquet", 5, 6, delta=delta)
 
     (first,) = ticks.requests()

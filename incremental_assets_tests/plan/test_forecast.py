@@ -54,7 +54,7 @@ def test_files_that_wait_are_named_where_nothing_else_is_new(settings: Settings)
 
     assert (found.days, due()) == ((), [])
     assert [note.partition(" (")[2] for note in (*found.notes, *noted)] == [
-        "there is no DONE in its folder)"
+        "there is no DONE in its folder)."
     ] * 2
     assert all(note.startswith(f"{EVENTS.name}: 1 file waits: events/") for note in found.notes)
 
@@ -205,7 +205,7 @@ def test_a_batch_without_an_outcome_is_reported_and_planned_as_if_it_had_been_gi
     found = plan(settings, ledger(events, claim))
 
     assert (of(found, SALES.name).batch, of(found, SALES.name).mode) == (2, "append")
-    assert found.notes[0].startswith("silver/sales: batch 1 has no outcome yet. Unless a run")
+    assert found.notes[0].startswith("silver/sales: Batch 1 has no outcome yet. Unless a run")
 
 
 def test_what_only_reading_tells_is_reported_with_the_tables_that_it_concerns(

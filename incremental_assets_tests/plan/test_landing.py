@@ -182,7 +182,7 @@ def test_a_delivery_that_is_not_complete_is_named_and_waits(settings: Settings) 
     assert (waiting.work, waiting.idle) == ((), (jan(1),))
     why = "b.jsonl is not there"
     named = f"{where}/a.jsonl (m.manifest waits: {why}); {where}/m.manifest ({why})"
-    assert waiting.notes == (f"2 files wait: {named}",)
+    assert waiting.notes == (f"2 files wait: {named}.",)
     assert (complete.work[0].days[jan(1)].why, complete.notes) == ("2 new files", ())
     assert (after.work, after.notes) == ((), ())
 

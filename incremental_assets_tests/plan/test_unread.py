@@ -39,11 +39,11 @@ def test_folders_of_no_table_and_folders_that_are_no_days_are_named(settings: Se
 
     assert some == (
         "No table reads payments, sales0.csv, sales1.csv, sales2.csv, sales3.csv and 2 more in "
-        f"{settings.landing}; {READ}"
+        f"{settings.landing}; {READ}."
     )
     assert days == (
         f"bronze/events does not read a.jsonl, dt=2024-01-01 in {settings.landing}/events: its "
-        "files lie in a folder for each day, named as 2017-01-31"
+        "files lie in a folder for each day, named as 2017-01-31."
     )
 
 
