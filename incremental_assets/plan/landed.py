@@ -12,7 +12,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.digests import Digests
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
 from incremental_assets.plan.unread import other_format
-from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plan.work import DayWork, Plan, Work, first_load
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.day_files import DayFiles
@@ -163,8 +163,10 @@ def _pending(
         entry = history.rewound.get(day)
         by = f" by {entry.who}: {entry.why}" if entry else ""
         why.append(f"{counted(len(again), 'file')} again: rewound{by}")
-    if new:
-        why.append(f"{len(new)} new" if why else counted(len(new), "new file"))
+    if new and day not in history.last_committed and day not in history.held:
+        why.append(first_load(counted(len(new), "file")))
+    elif new:
+        why.append(f"{len(new):,} new" if why else counted(len(new), "new file"))
     return new, [*changed, *again], ", ".join(why)
 
 
