@@ -11,7 +11,7 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.digests import Digests
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
-from incremental_assets.plan.unread import other_format
+from incremental_assets.plan.unread import other_content, other_format
 from incremental_assets.plan.work import DayWork, Plan, Work, first_load
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
@@ -80,8 +80,9 @@ def plan_landed(
         works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
-    note = other_format(feed, [file for work in works for file in work.files])
-    notes = [note] if note else []
+    to_read = [file for work in works for file in work.files]
+    note = other_format(feed, to_read)
+    notes = [*([note] if note else []), *other_content(feed, settings.landing, to_read)]
     if waits:
         notes.append(
             f"{counted(len(waits), 'file')} {'waits' if len(waits) == 1 else 'wait'}: "
