@@ -277,7 +277,8 @@ def _what(table: Table, works: Sequence[Work]) -> str:
     files = sum(len(day.files) for day in todo.values())
     why = counted(files, "file") if files else f"{todo[days[0]].why}, …"
     batches = f" in {counted(len(works), 'batch', 'batches')}" if len(works) > 1 else ""
-    span = f"{days[0]} … {days[-1]} ({counted(len(days), 'day')}{batches})"
+    many = f" ({counted(len(days), 'day')}{batches})" if len(days) > 2 or batches else ""
+    span = f"{named(days)}{many}"
     return f"{table.name}: {first.mode} {span}: {why}"
 
 

@@ -25,6 +25,7 @@ _SHORT = 28  # characters that are never folded: a day, a name, a number
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _FOLDED = 20  # characters that a column of longer text has at least
 _NARROW = 12  # and where several columns have to be folded
+_NUMBERING = re.compile(r"(^|_)(batch|run|checkpoint)$")  # columns whose numbers count nothing
 _PART = re.compile(r"(?<=[/_])|(?<=\.\.\.)")  # where a name or a range of days may be folded
 
 
@@ -125,12 +126,17 @@ def _least(column: pl.Series) -> int:
 
 def _least_folded(column: pl.Series) -> int:
     """How narrow a column that can be folded may be: as its longest part of a name, or wider."""
-    parts = (len(part) for t in map(_text, column) for w in t.split(" ") for part in _PART.split(w))
+    words = (word for text in _texts(column) for word in text.split(" "))
+    parts = (len(part) for word in words for part in _PART.split(word))
     return min(max(len(column.name), _NARROW, *parts), _FOLDED)
 
 
 def _longest(column: pl.Series) -> int:
-    return max(map(len, map(_text, column)))
+    return max(map(len, _texts(column)))
+
+
+def _texts(column: pl.Series) -> Iterator[str]:
+    return (_text(value, column.name) for value in column.to_list())
 
 
 def _widths(screen: Screen, rows: pl.DataFrame, least: Mapping[str, int]) -> dict[str, int]:
@@ -154,8 +160,8 @@ def _show_table(screen: Screen, rows: pl.DataFrame, title: str, least: Mapping[s
     for column, kind in rows.schema.items():
         align: Literal["left", "right"] = "right" if kind.is_numeric() else "left"
         table.add_column(column, justify=align, overflow="fold", width=widths[column])
-    for row in rows.iter_rows():
-        cells = zip(map(_text, row), widths.values(), strict=True)
+    for row in zip(*map(_texts, rows), strict=True):
+        cells = zip(row, widths.values(), strict=True)
         table.add_row(*(_folded(text, width) for text, width in cells))
     screen.print(table)
 
@@ -176,7 +182,7 @@ def _show_records(screen: Screen, rows: pl.DataFrame, title: str) -> None:
     """Each row in lines of its own: what is short side by side, what is long below it."""
     screen.print(f"{title}\n")
     for row in rows.iter_rows(named=True):
-        texts = {name: text for name, value in row.items() if (text := _text(value))}
+        texts = {name: text for name, value in row.items() if (text := _text(value, name))}
         lines: list[Text] = []
         for name in sorted(texts, key=lambda name: len(texts[name]) > _SHORT + _FOLDED):
             field = labelled(name, "bold", texts[name])
@@ -206,9 +212,14 @@ def _plain(value: date | Decimal) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _text(value: object) -> str:
+def _text(value: object, column: str) -> str:
+    """A value for a person: numbers of rows and seconds as 1,234, those of a batch as they are."""
     if value is None:
         return ""
+    if isinstance(value, int | float) and not (
+        isinstance(value, bool) or _NUMBERING.search(column)
+    ):
+        return f"{value:,}"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
