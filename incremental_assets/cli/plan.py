@@ -170,7 +170,7 @@ def _line(days: Sequence[PlannedDay]) -> dict[str, Any]:
 
 def _reason(days: Sequence[PlannedDay], files: int) -> str:
     """Why a range of days is loaded: the common reason, or the first and the last."""
-    from incremental_assets.plan.work import FIRST_LOAD, first_load
+    from incremental_assets.plan.work import first_load, why_of_days
 
     reasons = [day.reason for day in days]
     if len(days) == 1:
@@ -183,8 +183,7 @@ def _reason(days: Sequence[PlannedDay], files: int) -> str:
         common = reasons[0]
     else:
         common = _first_to_last(reasons[0], reasons[-1])
-    rest = common.removeprefix(FIRST_LOAD)
-    return common if rest == common else f"first load of these days{rest}"
+    return why_of_days(common)
 
 
 def _first_to_last(first: str, last: str) -> str:
