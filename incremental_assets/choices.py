@@ -39,11 +39,13 @@ def require_function(what: str, value: object) -> None:
         raise DefinitionError(f"{what} is {value!r}; expected a function, or None.")
 
 
-def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
-    """Raise DefinitionError for a value that is none of the choices."""
+def require_choice(
+    what: str, value: object, choices: Sequence[str], others: Sequence[str] = ()
+) -> None:
+    """Raise DefinitionError for a value that is none of the choices; `others` are no texts."""
     if value not in choices:
-        *others, last = map(repr, choices)
+        *first, last = (*map(repr, choices), *others)
         raise DefinitionError(
-            f"{what} is {', '.join(others)} or {last}, not {value!r}"
+            f"{what} is {', '.join(first)} or {last}, not {value!r}"
             f"{did_you_mean(value, choices) or '.'}"
         )

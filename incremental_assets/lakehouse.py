@@ -28,6 +28,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, plan_replay, plan_restate, plan_table
 from incremental_assets.plan.batches import in_batches
 from incremental_assets.plan.retract import plan_retraction
+from incremental_assets.plan.work import why_of_days
 from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.registration import Registration
@@ -278,9 +279,11 @@ def _what(table: Table, works: Sequence[Work]) -> str:
         how = first.kind if first.kind == "retract" else first.mode
         return f"{table.name}: {how} {days[0]}: {todo[days[0]].why}"
     files = sum(len(day.files) for day in todo.values())
-    why = counted(files, "file") if files else f"{todo[days[0]].why}, …"
+    differ = "" if len({work.why for work in todo.values()}) == 1 else ", …"
+    why = counted(files, "file") if files else f"{why_of_days(todo[days[0]].why)}{differ}"
     batches = f" in {counted(len(works), 'batch', 'batches')}" if len(works) > 1 else ""
-    span = f"{days[0]} … {days[-1]} ({counted(len(days), 'day')}{batches})"
+    many = f" ({counted(len(days), 'day')}{batches})" if len(days) > 2 or batches else ""
+    span = f"{named(days)}{many}"
     return f"{table.name}: {first.mode} {span}: {why}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -15,8 +16,10 @@ from click.testing import CliRunner
 from incremental_assets.catalog import tables
 from incremental_assets.cli import main, output
 from incremental_assets.cli.run import tables_in_brief
+from incremental_assets.days import DayRange
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.retail.feed import show
+from incremental_assets.retail.feed.loaded import LoadedDay
 from incremental_assets.screen import Screen
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
@@ -77,6 +80,20 @@ def test_days_names_and_numbers_of_a_table_are_whole(screen: Narrow) -> None:
     assert row.split()[:4] == [LONG_NAME, "12345", "2017-01-05", "committed"]
     assert max(map(len, screen.lines)) <= COLUMNS
     assert screen.lines[-1] == "The screen is too narrow for: mode, quarantined."
+
+
+@pytest.mark.parametrize("width", [COLUMNS, 30], ids=["a table", "records"])
+def test_counts_have_separators_and_numbers_of_batches_have_none(width: int) -> None:
+    rows = pl.DataFrame({"table": ["t"], "rows": [300_000], "seconds": [1234.5], "batch": [12345]})
+    rows = rows.with_columns(
+        file=pl.lit("x" * 25), first_batch=pl.lit(1000), same=pl.lit(value=True)
+    )
+    seen = StringIO()
+
+    output.show_on(Screen(seen, width=width, force_terminal=True, color_system=None), rows, "x")
+
+    found = set(seen.getvalue().split())
+    assert {"300,000", "1,234.5", "12345", "1000", "True"} <= found
 
 
 def test_columns_are_left_out_only_where_there_is_no_room(screen: Narrow) -> None:
@@ -186,7 +203,7 @@ def test_the_demo_shows_days_and_tables_whole(screen: Narrow, lake: Settings) ->
     show.show(lake, tables(), None, screen, each_day=True)
 
     lines = screen.lines
-    assert lines[1].split() == [
+    assert lines[3].split() == [
         "day,",
         "table",
         "rows",
@@ -214,6 +231,48 @@ def test_the_demo_shows_each_table_once_and_what_is_held(screen: Narrow, lake: S
     assert max(len(line) for line in screen.lines if "incremental-assets" not in line) <= COLUMNS
 
 
+@pytest.mark.parametrize("each_day", [True, False])
+def test_the_demo_begins_with_its_result_in_a_line(
+    screen: Narrow, lake: Settings, *, each_day: bool
+) -> None:
+    ledger = Ledger(ledger_path(lake.lake))
+    for day, rows in ((7, 1_000), (8, 234)):
+        landed = replace(did(EVENTS, day, day), rows_read=rows)
+        ledger.transact_on(EVENTS.name, lambda _, e=landed: [e])  # type: ignore[misc]
+
+    show.show(lake, tables(), None, screen, each_day=each_day)
+
+    first, blank, title, *_ = screen.lines
+    assert first == ("In short: 2 tables, 4 days, 1,234 rows landed, 0 in quarantine, 1 day held.")
+    assert (blank, title.partition(":")[0].partition(",")[0]) == ("", "What was loaded")
+
+
+def test_the_demo_says_in_short_that_nothing_is_held(screen: Narrow, settings: Settings) -> None:
+    show.show(settings, tables(), None, screen)
+
+    assert screen.lines[0] == (
+        "In short: 0 tables, 0 days, 0 rows landed, 0 in quarantine, nothing held."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows_in", "rows_out", "state"),
+    [(5, 4, "ok"), (0, 4, "ok"), (5, 0, "ok, no change"), (0, 0, "ok, no rows")],
+)
+@pytest.mark.parametrize("each_day", [True, False])
+def test_the_demo_says_why_nothing_came_out(
+    screen: Narrow, monkeypatch: pytest.MonkeyPatch, lake: Settings, rows_in: int, rows_out: int,
+    state: str, *, each_day: bool,
+) -> None:  # fmt: skip
+    loaded = LoadedDay(date(2017, 1, 5), SALES.name, rows_in, rows_out, 0, 0, 1.0, "committed")
+    monkeypatch.setattr(show, "loaded_days", lambda *_: [loaded])
+
+    show.show(lake, tables(), DayRange(loaded.day, loaded.day), screen, each_day=each_day)
+
+    (row,) = [line for line in screen.lines if line.split()[:1] == [SALES.name]]
+    assert re.split(r" {2,}", row.strip())[-1] == state
+
+
 def test_a_value_above_all_others_flattens_no_bar() -> None:
     assert show.bars([900.0, 100.0, 50.0, 0.0], 12) == ["█" * 10 + " »", "█" * 4, "█" * 2, ""]
     assert show.bars([4.0, 2.0], 4) == ["████", "██"]
@@ -229,8 +288,8 @@ def test_a_pipe_has_room_for_all_columns(
     done = CliRunner().invoke(main, [printed] if printed == "batches" else ["demo", "show"])
 
     assert done.exit_code == 0, done.exception
-    header = done.output.splitlines()[1].split()
-    assert {"table", "quarantined", "state"} <= set(header)
+    headers = [set(line.split()) for line in done.output.splitlines() if line.startswith("table")]
+    assert [header for header in headers if {"table", "quarantined", "state"} <= header]
     assert "The screen is too narrow" not in done.output
 
 

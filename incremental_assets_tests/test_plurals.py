@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from incremental_assets.plurals import counted
+from incremental_assets.plurals import are, counted
 
 
 @pytest.mark.parametrize(
@@ -14,3 +14,7 @@ from incremental_assets.plurals import counted
 def test_only_one_is_singular(number: int, text: str) -> None:
     assert counted(number, "batch", "batches") == text
     assert counted(number, "row") == text.replace("batches", "rows").replace("batch", "row")
+
+
+def test_a_verb_agrees_with_its_number() -> None:
+    assert [are(number) for number in (0, 1, 2)] == ["are", "is", "are"]

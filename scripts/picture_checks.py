@@ -37,9 +37,9 @@ BAD = (2, 1, 4, 2, 5, 3, 16)  # rows of a day; of the last, today, too many to b
 SALES = "/assets/silver/sales"
 # Name → where it is seen, a text that is there once it is complete, and the height.
 PICTURES = {
-    "checks-lineage": (f"{SALES}?view=lineage&lineageScope=graph&lineageDepth=2", "events", 640),
+    "checks-lineage": (f"{SALES}?view=lineage&lineageScope=graph&lineageDepth=2", "events", 820),
     "checks-row-rule": (f"{SALES}?view=checks&checkDetail=qty_at_least_0", "examples", 720),
-    "checks-day-rule": (f"{SALES}?view=checks&checkDetail=quarantined_share", "Plots", 1230),
+    "checks-day-rule": (f"{SALES}?view=checks&checkDetail=quarantined_share", "Plots", 640),
     "monitoring-columns": ("/assets/gold/sales_mart", "Passing", 1080),
 }
 

@@ -14,6 +14,7 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
 from incremental_assets.plan.derived import unread
+from incremental_assets.plurals import are, counted
 from incremental_assets.quality.rule import APART
 from incremental_assets.table import Table
 
@@ -78,7 +79,8 @@ def _held(table: Table, history: TableHistory) -> Iterator[Condition]:
         failed = [name for name in table.checks() if name in rules]
         found = (
             f"held since batch {entry.batch} by {', '.join(failed) or 'its gate'}; "
-            f"{entry.rows_quarantined} of {entry.rows_read} rows are quarantined"
+            f"{entry.rows_quarantined:,} of {counted(entry.rows_read, 'row')} "
+            f"{are(entry.rows_quarantined)} quarantined"
         )
         yield Condition("held", table.name, day, str(entry.batch), found)
 
@@ -103,7 +105,7 @@ def _shares(
         fingerprint = str(entries[-1].batch)
         rows, bad = rows_in_shares(entries, APART)
         if bad >= MIN_ROWS and bad > thresholds.quarantined * rows:
-            found = _share("are in quarantine", bad, rows, thresholds.quarantined)
+            found = _share(f"{are(bad)} in quarantine", bad, rows, thresholds.quarantined)
             yield Condition("quarantined", table.name, day, fingerprint, found, bad / max(rows, 1))
         loads = [e for e in entries if e.state == "committed" and e.kind != "replay"]
         read = sum(e.rows_read for e in loads)
@@ -127,4 +129,5 @@ def _since_rebuilt(history: TableHistory) -> dict[date, list[Entry]]:
 
 
 def _share(what: str, some: int, rows: int, limit: float) -> str:
-    return f"{some} of {rows} rows ({some / max(rows, 1):.1%}) {what}; the limit is {limit:.0%}"
+    of = f"{some:,} of {counted(rows, 'row')} ({some / max(rows, 1):.1%})"
+    return f"{of} {what}; the limit is {limit:.0%}"

@@ -11,6 +11,7 @@ from typing import Any
 from incremental_assets.alerts.conditions import Condition
 from incremental_assets.days import contiguous, parse_days
 from incremental_assets.errors import DayError
+from incremental_assets.plurals import counted
 
 MOST_RANGES = 20
 Subject = tuple[str, str]
@@ -105,6 +106,7 @@ def _entry(subject: Subject, days: Sequence[date]) -> dict[str, Any]:
 
 
 def _named(entry: Mapping[str, Any]) -> str:
+    """The days of an entry, and their number where it is not seen at a glance."""
     days: list[str] = entry["days"]
     named = ", ".join(days[:5]) + (" …" if len(days) > 5 else "")
-    return named if entry["count"] == 1 else f"{named} ({entry['count']} days)"
+    return named if entry["count"] < 3 else f"{named} ({counted(entry['count'], 'day')})"

@@ -219,9 +219,9 @@ class ChangeLog(Detector):
         missing = [path for path in known if path not in there] if source.version is None else []
         if missing:
             raise SourceError(
-                f"{request.name}: {len(missing)} of the {len(known)} files of the log that were "
-                f"read are missing from {source.path}, such as {missing[0]}. Their events cannot "
-                "be rebuilt, so nothing was compared: restore them, then verify."
+                f"{request.name}: {len(missing):,} of the {counted(len(known), 'file')} of the "
+                f"log that were read are missing from {source.path}, such as {missing[0]}. Their "
+                "events cannot be rebuilt, so nothing was compared: restore them, then verify."
             )
         if not self._unread(request, None).nothing:
             raise SourceError(

@@ -54,6 +54,7 @@ from incremental_assets.choices import require_function
 from incremental_assets.delta.columns import DELETED, HASH
 from incremental_assets.errors import DefinitionError, SnapshotError
 from incremental_assets.frames import Frames, quoted
+from incremental_assets.plurals import counted
 from incremental_assets.quality.gate import Counted, Value
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import HASH_VERSION, row_hash
@@ -263,9 +264,10 @@ class SnapshotDiff(Detector):
         before = previous.where(IN_SCOPE).count() if self.scope else previous.count()
         share = deletes / before
         if share > self.max_deleted_share:
+            of = f"{deletes:,} of {counted(before, 'row')} ({share:.1%})"
             raise SnapshotError(
-                f"{request.name}: the snapshot {request.source.path} would delete {deletes} of "
-                f"{before} rows ({share:.1%}), and at most {self.max_deleted_share:.1%} may go at "
-                "once. It is held back and nothing was loaded: look whether it is whole; if it is, "
-                "allow the share with max_deleted_share."
+                f"{request.name}: the snapshot {request.source.path} would delete {of}, and at "
+                f"most {self.max_deleted_share:.1%} may go at once. It is held back and "
+                "nothing was loaded: look whether it is whole; if it is, allow the share with "
+                "max_deleted_share."
             )

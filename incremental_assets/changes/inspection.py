@@ -7,6 +7,7 @@ from typing import Literal
 
 from incremental_assets.changes.position import FINGERPRINT, Position
 from incremental_assets.changes.request import ReadRequest
+from incremental_assets.plurals import counted
 
 SourceStatus = Literal["new", "unknown", "nothing"]
 
@@ -41,5 +42,6 @@ def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection
     elif seen != source.fingerprint:
         why = f"the source has changed since batch {last.batch}; reading it shows what is new"
     else:
-        why = f"a load takes {request.max_records} rows at most, and there may be more"
+        most = counted(request.max_records or 0, "row")
+        why = f"a load takes {most} at most, and there may be more"
     return Inspection("unknown", why)

@@ -47,7 +47,10 @@ _RECORD: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 _MOST_ROWS = 200
 _NEW_FILES = re.compile(r"\d[\d,]* new files?")
-_COUNTED = re.compile(r"\d[\d,]* (?=(new |loaded )?files?\b)|(?<=batch )\d[\d,]*|(?<=file)s\b")
+_COUNTED = re.compile(
+    r"\d[\d,]* (?=(new |loaded )?files?\b)|(\d[\d,]* batches up to|batch) \d[\d,]*|(?<=file)s\b"
+)
+_NUMBER = re.compile(r"(\d[\d,]*)")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -106,7 +109,7 @@ def _show(found: Forecast, limit: int, unread: Sequence[str]) -> None:
         return
     lines = [*map(_line, _alike(found.days)), *map(_skipped_line, found.skipped)]
     shown = lines[: limit or None]
-    show(pl.DataFrame(shown), "Plan", as_json=False, can_lack=("bytes", "reads", "rows"))
+    show(pl.DataFrame(shown), "Plan", as_json=False, can_fold=("reads", "reason", "days"))
     if len(lines) > len(shown):
         OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
     for note in (*_unknowns(found.days), *found.notes, *unread):
@@ -167,10 +170,29 @@ def _line(days: Sequence[PlannedDay]) -> dict[str, Any]:
 
 def _reason(days: Sequence[PlannedDay], files: int) -> str:
     """Why a range of days is loaded: the common reason, or the first and the last."""
-    first, last = days[0].reason, days[-1].reason
-    if all(_NEW_FILES.fullmatch(day.reason) for day in days):
+    from incremental_assets.plan.work import first_load, why_of_days
+
+    reasons = [day.reason for day in days]
+    if len(days) == 1:
+        return reasons[0]
+    if all(map(_NEW_FILES.fullmatch, reasons)):
         return counted(files, "new file")
-    return first if len({day.reason for day in days}) == 1 else f"{first} … {last}"
+    if all(day.reason == first_load(counted(day.files, "file")) for day in days):
+        common = first_load(counted(files, "file"))
+    elif len(set(reasons)) == 1:
+        common = reasons[0]
+    else:
+        common = _first_to_last(reasons[0], reasons[-1])
+    return why_of_days(common)
+
+
+def _first_to_last(first: str, last: str) -> str:
+    """Two reasons in one, where they differ by one number: `batch 1 … 31`."""
+    parts = list(zip(_NUMBER.split(first), _NUMBER.split(last), strict=False))
+    differ = [number for number, (one, other) in enumerate(parts) if one != other]
+    if len(differ) != 1 or not _NUMBER.fullmatch(parts[differ[0]][0]):
+        return f"{first} … {last}"
+    return "".join(one if one == other else f"{one} … {other}" for one, other in parts)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -50,7 +50,8 @@ def run(
     with --no-dagster to the lake's ledger alone.
     The exit status is 1 if a run failed, a source cannot be inspected (the other tables are loaded
     then), a gate has held a day, or something that was run is still due; 3 if nothing is wrong but
-    days that were held before. What landed meanwhile is named, and left to the next run.
+    days that were held before. What landed meanwhile is named, and left to the next run. What lies
+    in the landing root and no table reads is named, too.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
     require_partitions(days, settings)
@@ -75,7 +76,7 @@ def run(
         show_object(_as_json(report))
     elif not (report.runs or report.held or report.failed):
         OUT.print(NOTHING_DUE)
-    for note in () if report.runs else unread(tables(), settings):
+    for note in unread(tables(), settings):
         ERR.print(f"- {note}", soft_wrap=True)
     _show_what_failed(report, settings)
     for each in report.left:

@@ -123,6 +123,7 @@ def _verdict(found: Verified) -> Text:
     if found.equal:
         verdict = f"{what} is what a full rebuild makes of it; {done}."
         return labelled("Equal:", "bold green", verdict)
-    rows = counted(found.differences, "row")
-    verdict = f"{rows} of {what} different from a full rebuild; {done}."
+    differ = f"{counted(found.differences, 'row')} of {what}"
+    differ += " differs" if found.differences == 1 else " differ"
+    verdict = f"{differ} from a full rebuild; {done}."
     return labelled("Different:", "bold red", verdict)

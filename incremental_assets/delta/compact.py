@@ -103,7 +103,7 @@ def stage_compaction(
     if None not in known and counted != wanted:
         discard(staged)
         raise LakeError(
-            f"{table.path}: {wanted} rows became {counted} when their files were compacted. "
+            f"{table.path}: {wanted:,} rows became {counted:,} when their files were compacted. "
             "Nothing was committed; check whether the table's files were written by hand."
         )
     return staged

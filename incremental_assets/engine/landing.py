@@ -27,6 +27,7 @@ from incremental_assets.engine.volume import RowsBefore, judges_volume, landed
 from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.sources.landing_root import missing_or_changed
@@ -199,7 +200,7 @@ def _rows(commit: Commit) -> _Came:
 def _unreadable(batch: Batch, missing: Sequence[SourceFile], error: Exception) -> str:
     if missing:
         names = ", ".join(f.path for f in missing[:5])
-        what = f"{len(missing)} files vanished or changed while they were read: {names}"
+        what = f"{counted(len(missing), 'file')} vanished or changed while being read: {names}"
     else:
         what = f"a file cannot be read ({what_failed(error)})"
     return (

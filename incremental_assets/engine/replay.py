@@ -25,6 +25,7 @@ from incremental_assets.engine.table_write import stage_good
 from incremental_assets.engine.typed import Typed, typed
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.plurals import counted
 from incremental_assets.quality.gate import (
     Counted,
     DayGate,
@@ -160,5 +161,5 @@ def _entry(claim: Entry, gate: DayGate | None, before: _QuarantinedBefore) -> En
 
 def _result(gate: DayGate) -> RuleResult:
     passed = gate.rows - gate.quarantined
-    found = f"{passed} of {gate.rows} rows passed"
+    found = f"{passed:,} of {counted(gate.rows, 'row')} passed"
     return RuleResult(REPLAYED, "warn", not gate.quarantined, found, passed, gate.rows, gate.rows)

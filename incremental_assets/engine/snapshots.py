@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from incremental_assets import plurals
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.position import FINGERPRINT, parsed
 from incremental_assets.changes.watermark import Seen, as_text, instant
@@ -119,12 +120,9 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
         if read.says_nothing:
             note = f"{day}: the snapshot has no row, so it changes nothing"
             return Outcome([_as_it_was(batch, day, entry)], {day: results}, (note,))
-        notes = (
-            ()
-            if not counted.keyless
-            else (f"{day}: {counted.keyless} rows have no readable key: nothing is deleted",)
-        )
-        return Outcome([entry], {day: results}, notes)
+        keyless = plurals.counted(counted.keyless, "row")
+        note = f"{day}: {keyless} without a readable key: nothing is deleted"
+        return Outcome([entry], {day: results}, (note,) if counted.keyless else ())
 
     def stage(
         self, batch: Batch, frames: Frames, read: SnapshotChanges, outcome: Outcome
@@ -259,17 +257,17 @@ def _deletes(changes: SnapshotDiff, counted: SnapshotCounts) -> RuleResult:
     """Whether the snapshot deletes no more than it may."""
     share = counted.deleted / counted.before if counted.before else 0.0
     passed = share <= changes.max_deleted_share
-    found = f"the snapshot deletes {counted.deleted} of {counted.before} rows ({share:.1%})"
+    of = f"{counted.deleted:,} of {plurals.counted(counted.before, 'row')} ({share:.1%})"
+    found = f"the snapshot deletes {of}"
     if not passed and not counted.snapshot:
         found = (
-            f"the snapshot has no row, and {counted.before} were there: deliver it whole, or take "
-            "its file away; if it is accepted, nothing changes"
+            f"the snapshot has no row, and {counted.before:,} were there: deliver it whole, or "
+            "take its file away; if it is accepted, nothing changes"
         )
     elif not passed:
         found = (
-            f"the snapshot would delete {counted.deleted} of {counted.before} rows ({share:.1%}), "
-            f"and at most {changes.max_deleted_share:.1%} may go at once: look whether it is "
-            "whole, and accept the day if it is"
+            f"the snapshot would delete {of}, and at most {changes.max_deleted_share:.1%} may go "
+            "at once: look whether it is whole, and accept the day if it is"
         )
     return RuleResult(
         DELETED_SHARE, "fail", passed, found, share, changes.max_deleted_share, counted.before

@@ -47,6 +47,7 @@ from incremental_assets.maintenance.result import (
     MaintenanceResult,
     MaintenanceStep,
 )
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
@@ -193,7 +194,7 @@ class _Maintenance:
         groups: Sequence[CompactionGroup],
     ) -> MaintainedTable:
         files = sum(len(group.files) for group in groups)
-        self.log(f"{target.name}: compacting {files} files into {len(groups)}")
+        self.log(f"{target.name}: compacting {counted(files, 'file')} into {len(groups)}")
         try:
             size = size_of(0, [sum(group.size for group in groups)])
             with own_session(self.spark(), size) as session:

@@ -25,6 +25,7 @@ from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision, settle
 from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.plurals import counted
 from incremental_assets.settings import user_name
 from incremental_assets.table import Table
 
@@ -211,10 +212,11 @@ class TargetRewind(Rewind):
         missing = [file.path for file in files if file.path not in there]
         if missing:
             shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+            of = f"{len(missing):,} of the {counted(len(files), 'file')}"
             raise SourceError(
-                f"{self.name}: {len(missing)} of the {len(files)} files of the log that are to be "
-                f"read again are missing from {self._target.source.path}: {shown}. Nothing was "
-                "rewound: restore them, or rewind to a later batch."
+                f"{self.name}: {of} of the log that are to be read again are missing from "
+                f"{self._target.source.path}: {shown}. Nothing was rewound: restore them, or "
+                "rewind to a later batch."
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -11,7 +11,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
 from incremental_assets.plan.code import is_rebuilt_by_day, made_by, other_code
 from incremental_assets.plan.merge_or_rebuild import merge_or_rebuild
-from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plan.work import DayWork, Plan, Work, first_load
 from incremental_assets.table import AsOf, SameDay, Table
 
 # The order of the batches of one load.
@@ -95,7 +95,8 @@ def never_loaded(table: Table, view: LedgerView) -> str:
 
 def not_read(table: Table, day: date, view: LedgerView) -> str:
     """What a day has not read of its upstreams, for a message; "" where it has read all."""
-    return ", ".join(_not_read(table, day, view))
+    batches = _named(_new_batches(table, day, view))
+    return ", ".join((*batches, *_rewound(table, day, view)))
 
 
 def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
@@ -147,7 +148,7 @@ def windows_of(table: Table, day: date, view: LedgerView) -> tuple[Window, ...]:
 def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     """The windows of a day, or None if no upstream has anything new for it and it is not held."""
     history = view.table(table.name)
-    reasons = _not_read(table, day, view)
+    reasons = _reasons(table, day, view)
     judged = 0
     if not reasons and day in history.held:  # a restatement was, which had nothing new to read
         held = history.held[day]
@@ -159,19 +160,35 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     return DayWork(day, ", ".join(reasons), windows, rows=max(rows, judged))
 
 
-def _not_read(table: Table, day: date, view: LedgerView) -> list[str]:
-    """What each upstream has new for a day, and whether its watermark was rewound."""
-    reasons: list[str] = []
+def _reasons(table: Table, day: date, view: LedgerView) -> list[str]:
+    """Why a day is loaded: it never was, upstreams have changed, or its watermark was rewound."""
+    new, history = _new_batches(table, day, view), view.table(table.name)
+    if new and day not in history.last_committed and day not in history.held:
+        return [first_load(", ".join(_named(new)))]
+    changed = [f"{upstream} has changed ({batches})" for upstream, batches in new.items()]
+    return [*changed, *_rewound(table, day, view)]
+
+
+def _new_batches(table: Table, day: date, view: LedgerView) -> dict[str, str]:
+    """The batches of each upstream that has any that a day has not read, by its name."""
+    found: dict[str, str] = {}
     for read in table.upstreams:
         new = unread(table, read, day, view)
         if new:
             last, count = new[-1].batch, len({entry.batch for entry in new})
             batches = f"batch {last}" if count == 1 else f"{count:,} batches up to {last}"
-            reasons.append(f"{read.table.name} {batches}")
-    rewound = view.table(table.name).rewound
-    if day in rewound:
-        reasons.append(f"rewound by {rewound[day].who}: {rewound[day].why}")
-    return reasons
+            found[read.table.name] = batches
+    return found
+
+
+def _named(batches: Mapping[str, str]) -> list[str]:
+    return [f"{upstream} {which}" for upstream, which in batches.items()]
+
+
+def _rewound(table: Table, day: date, view: LedgerView) -> list[str]:
+    """That a day's watermark was rewound, if it was."""
+    entry = view.table(table.name).rewound.get(day)
+    return [f"rewound by {entry.who}: {entry.why}"] if entry is not None else []
 
 
 def _no_longer_read(table: Table, day: date, view: LedgerView) -> tuple[Window, ...]:

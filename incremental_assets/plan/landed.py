@@ -11,8 +11,8 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.digests import Digests
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
-from incremental_assets.plan.unread import other_format
-from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plan.unread import other_content, other_format
+from incremental_assets.plan.work import DayWork, Plan, Work, first_load
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.day_files import DayFiles
@@ -79,9 +79,10 @@ def plan_landed(
         works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
-    note = other_format(feed, [file for work in works for file in work.files])
+    to_read = [file for work in works for file in work.files]
     waiting = [file for files in waits.values() for file in files]
-    notes = [note for note in (note, _waiting(waiting)) if note]
+    noted = other_format(feed, to_read), *other_content(feed, settings.landing, to_read)
+    notes = [note for note in (*noted, _waiting(waiting)) if note]
     if returned:
         notes.append(
             f"{counted(len(returned), 'retracted file')} landed again, unchanged, and will not be "
@@ -167,8 +168,10 @@ def _pending(
         entry = history.rewound.get(day)
         by = f" by {entry.who}: {entry.why}" if entry else ""
         why.append(f"{counted(len(again), 'file')} again: rewound{by}")
-    if new:
-        why.append(f"{len(new)} new" if why else counted(len(new), "new file"))
+    if new and day not in history.last_committed and day not in history.held:
+        why.append(first_load(counted(len(new), "file")))
+    elif new:
+        why.append(f"{len(new):,} new" if why else counted(len(new), "new file"))
     return new, [*changed, *again], ", ".join(why)
 
 

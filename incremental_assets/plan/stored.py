@@ -22,7 +22,7 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
 from incremental_assets.plan.landed import HELD_IS_GONE, snapshot_work
-from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plan.work import FIRST_LOAD, DayWork, Plan, Work, first_load
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landing_root import require_root
@@ -195,7 +195,7 @@ def _day_work(
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.height),)
-    why = "the source changed" if last else "first load of this day"
+    why = "the source changed" if last else FIRST_LOAD
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
@@ -203,7 +203,8 @@ def _day_work(
         files = _unread(table, history, fixed, day, inspection)
         if not (files or _has_held(table, history, day)):
             return None
-        why = counted(len(files), "new file") if files else HELD_IS_GONE
+        new = counted(len(files), "new file") if last else first_load(counted(len(files), "file"))
+        why = new if files else HELD_IS_GONE
     since = version_read(fixed, state_of(last))
     return DayWork(day, why, windows, files, source=fixed, since=since)
 

@@ -9,11 +9,13 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import DAY_FOLDERS, is_hidden
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored_files import FeedFormat, is_foreign
+from incremental_assets.sources.stored_files import FeedFormat, first_line, is_foreign
 from incremental_assets.storage import names_in
 from incremental_assets.table import Table
 
 _NAMED = 5
+_READ = 3  # files of which a plan reads the beginning
+_DELIMITERS = (",", ";", "\t", "|")
 _NAMES: Mapping[FeedFormat, str] = {
     "json": "lines of JSON",
     "json_document": "JSON documents",
@@ -57,6 +59,39 @@ def other_format(feed: LandedFiles, files: Sequence[SourceFile]) -> str:
         f"{_some(names)}: read as {_NAMES[feed.kind]}, though not named so. If it is another "
         f'format, name it in the table: LandedFiles("{feed.feed}", format=…).'
     )
+
+
+def other_content(feed: LandedFiles, landing: str, files: Sequence[SourceFile]) -> list[str]:
+    """Notes on files of a feed of JSON lines that begin with no JSON, one for each other format.
+
+    A few bytes of at most three files are read, of the first and the last ones, and only on this
+    machine's disk. Files whose names show another format are left to `other_format`.
+    """
+    if feed.kind != "json":
+        return []
+    some = [file.path for file in files if file.size and not is_foreign(feed.kind, file.path)]
+    found: dict[tuple[str, str], list[str]] = {}
+    for path in some if len(some) <= _READ else [*some[: _READ - 1], some[-1]]:
+        line = first_line(landing, path)
+        if line and not line.startswith((b"{", b"[")):
+            found.setdefault(_shown_by(line), []).append(path)
+    return [
+        f"{_some(paths)}: read as lines of JSON, but the first line {looks}: silver quarantines "
+        "what is no JSON. Repair the file; or, if the feed is of another format, name it in the "
+        f'table: LandedFiles("{feed.feed}", format={setting}).'
+        for (looks, setting), paths in found.items()
+    ]
+
+
+def _shown_by(line: bytes) -> tuple[str, str]:
+    """How a first line looks that is no JSON, and the format to set then."""
+    text = line.decode(errors="replace")
+    if text.startswith("<"):
+        return "is like XML", 'Xml("…")'
+    delimiter = max(_DELIMITERS, key=text.count)
+    if delimiter not in text:
+        return "begins with neither { nor [", "…"
+    return "is like CSV", '"csv"' if delimiter == "," else f"Csv({delimiter!r})"
 
 
 def _without_a_table(

@@ -89,6 +89,21 @@ class Plan:
         return replace(self, work=tuple(works))
 
 
+FIRST_LOAD = "first load of this day"
+"""Why a day is loaded that the ledger has no load of."""
+
+
+def first_load(of: str) -> str:
+    """The same, with what is read."""
+    return f"{FIRST_LOAD} ({of})"
+
+
+def why_of_days(why: str) -> str:
+    """The reason of a day as that of several, which have it in common."""
+    rest = why.removeprefix(FIRST_LOAD)
+    return why if rest == why else f"first load of these days{rest}"
+
+
 def file_entries(files: Sequence[SourceFile]) -> tuple[FileEntry, ...]:
     """Landed files as the ledger records them."""
     return tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in files)

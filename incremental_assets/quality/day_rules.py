@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
+from incremental_assets.plurals import are, counted
 from incremental_assets.quality.expressions import require_aggregate
 from incremental_assets.quality.rule import DayCounts, DayRule, Verdict
 
@@ -33,8 +34,8 @@ def quarantined_share(at_most: float, min_rows: int = 1) -> DayRule:
         share = day.total_quarantined / day.total_rows if day.total_rows else 0.0
         return Verdict(
             share <= at_most or day.total_quarantined < min_rows,
-            f"{day.total_quarantined} of {day.total_rows} rows ({share:.2%}) are in quarantine, "
-            f"at most {at_most:.2%} may be",
+            f"{day.total_quarantined:,} of {counted(day.total_rows, 'row')} ({share:.2%}) "
+            f"{are(day.total_quarantined)} in quarantine, at most {at_most:.2%} may be",
             share,
             at_most,
         )
@@ -54,7 +55,7 @@ def rows_delivered() -> DayRule:
     def judge(day: DayCounts) -> Verdict:
         return Verdict(
             day.files == 0 or day.rows > 0,
-            f"{day.rows} rows in {day.files} files",
+            f"{counted(day.rows, 'row')} in {counted(day.files, 'file')}",
             day.rows,
             1,
         )
@@ -69,7 +70,7 @@ def no_empty_files() -> DayRule:
         empty = day.empty_files
         more = ["…"] if len(empty) > _MOST_NAMED else []
         names = ", ".join([*empty[:_MOST_NAMED], *more])
-        text = f"{len(empty)} of {day.files} files are empty"
+        text = f"{len(empty):,} of {counted(day.files, 'file')} {are(len(empty))} empty"
         return Verdict(not empty, f"{text}: {names}" if empty else text, len(empty), 0)
 
     return DayRule("no_empty_files", "No landed file is empty.", judge)
@@ -142,14 +143,17 @@ def row_count(at_least: int = 0, at_most: int | None = None) -> DayRule:
     """The day, with all rows so far, has a number of rows in these bounds, both included."""
     if at_least < 0 or (at_most is not None and at_most < at_least):
         raise DefinitionError(f"row_count({at_least}, {at_most}): the bounds are reversed.")
-    bounds = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
+    bounds = f"at least {at_least:,}" if at_most is None else f"{at_least:,} to {at_most:,}"
 
     def judge(day: DayCounts) -> Verdict:
         enough = day.total_rows >= at_least
         passed = enough and (at_most is None or day.total_rows <= at_most)
         threshold = at_least if at_most is None or not enough else at_most
         return Verdict(
-            passed, f"{day.total_rows} rows, {bounds} expected", day.total_rows, threshold
+            passed,
+            f"{counted(day.total_rows, 'row')}, {bounds} expected",
+            day.total_rows,
+            threshold,
         )
 
     return DayRule("row_count", f"A day has {bounds} rows.", judge, of_volume=True)
@@ -169,18 +173,20 @@ def usual_row_count(within: float, days: int = 28, min_days: int = 7) -> DayRule
         )
 
     def judge(day: DayCounts) -> Verdict:
-        before = day.trailing[:days]
+        before, rows = day.trailing[:days], counted(day.total_rows, "row")
         if len(before) < min_days:
-            text = f"{day.total_rows} rows; {len(before)} days before it, too few to compare"
+            text = f"{rows}; {counted(len(before), 'day')} before it, too few to compare"
             return Verdict(True, text, 0.0, within)
         usual = median(before)
         apart = abs(day.total_rows - usual) / usual if usual else float(day.total_rows > 0)
-        text = f"{day.total_rows} rows, {apart:.0%} off the {len(before)} days' median of {usual:g}"
+        of = "day's" if len(before) == 1 else "days'"
+        text = f"{rows}, {apart:.0%} off the {len(before)} {of} median of {usual:,.10g}"
         return Verdict(apart <= within, text, apart, within)
 
     return DayRule(
         "usual_row_count",
-        f"A day's rows differ by at most {within:.0%} from the median of the {days} days before.",
+        f"A day's rows differ by at most {within:.0%} from the median of the "
+        f"{counted(days, 'day')} before.",
         judge,
         of_volume=True,
     )
@@ -197,9 +203,12 @@ def null_share(column: str, at_most: float, min_rows: int = 20) -> DayRule:
     def judge(day: DayCounts) -> Verdict:
         nulls = int(day.measured.get("nulls") or 0)
         share = nulls / day.measured_rows if day.measured_rows else 0.0
-        text = f"{nulls} of {day.measured_rows} rows ({share:.2%}) have no {column}, at most "
+        of = f"{nulls:,} of {counted(day.measured_rows, 'row')} ({share:.2%})"
+        have = "has" if nulls == 1 else "have"
         passed = share <= at_most or day.measured_rows < min_rows
-        return Verdict(passed, f"{text}{at_most:.2%} may", share, at_most)
+        return Verdict(
+            passed, f"{of} {have} no {column}, at most {at_most:.2%} may", share, at_most
+        )
 
     return DayRule(
         f"{column}_null_share",

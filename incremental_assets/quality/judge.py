@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from incremental_assets.errors import GateError
+from incremental_assets.plurals import counted
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.examples import Examples
 from incremental_assets.quality.fields import MOST_NEW_FIELDS
@@ -154,15 +155,15 @@ def _day_result(rule: DayRule, verdict: Verdict, rows: int) -> RuleResult:
 
 
 def _rows_result(rule: str, bad: int, rows: int) -> RuleResult:
-    found = f"{bad:,} of {rows:,} rows failed"
+    found = f"{bad:,} of {counted(rows, 'row')} failed"
     return RuleResult(rule, "quarantine", bad == 0, found, bad, 0, rows, bad)
 
 
 def row_result(rule: RowRule, bad: int, rows: int) -> RuleResult:
     """The result of a row rule that `bad` of `rows` rows failed."""
-    allowed = [f"{rule.rows_allowed} rows"] if rule.rows_allowed else []
+    allowed = [counted(rule.rows_allowed, "row")] if rule.rows_allowed else []
     allowed += [f"{rule.share_allowed:.2%}"] if rule.share_allowed else []
-    text = f"{bad:,} of {rows:,} rows failed"
+    text = f"{bad:,} of {counted(rows, 'row')} failed"
     if allowed:
         text = f"{text}, {' or '.join(allowed)} may"
     return RuleResult(

@@ -17,6 +17,7 @@ from typing import IO
 
 from incremental_assets.errors import SourceError
 from incremental_assets.locations import local_path
+from incremental_assets.plurals import counted
 from incremental_assets.sources.compressed import DAMAGED, decompressed
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.source_file import not_readable
@@ -131,9 +132,10 @@ def _require_records(file: _OnDisk, first: Sequence[str], form: Csv) -> None:
         )
     if len(first) != len(form.columns):
         raise SourceError(
-            f"{file}: the first line has {len(first)} fields between {form.delimiter!r}, and "
-            f"{len(form.columns)} columns are named: {', '.join(form.columns)}. Nothing was "
-            "loaded; correct the columns or the delimiter of the feed, or repair the file."
+            f"{file}: the first line has {counted(len(first), 'field')} between "
+            f"{form.delimiter!r}, and there are names for {len(form.columns)}: "
+            f"{', '.join(form.columns)}. Nothing was loaded; correct the columns or the delimiter "
+            "of the feed, or repair the file."
         )
 
 

@@ -84,7 +84,13 @@ class LandedFiles:
                 f"{where}: XML needs the name of the elements that are rows: format=Xml(row_tag)."
             )
         if not isinstance(self.format, Csv | Xml):
-            require_choice(f"The format of feed {self.feed}", self.format, FILE_FORMATS)
+            if f".{self.format}" in (*COMPRESSED, ".zip"):
+                raise DefinitionError(
+                    f"{where}: {self.format!r} is how files are packed; name the format of what is "
+                    "in them. Packed files are unpacked when they are read."
+                )
+            what = f"The format of feed {self.feed}"
+            require_choice(what, self.format, FILE_FORMATS, ("Csv(…)", "Xml(…)"))
         if not isinstance(self.layout, str):
             raise DefinitionError(f"{where}: the layout is a text, not {self.layout!r}.")
         is_of_folders = self.places.is_of_folders  # raises, where the layout is none

@@ -72,7 +72,7 @@ class Stored(Source):
 
     def __post_init__(self) -> None:
         if self.format is not None and not isinstance(self.format, Csv):
-            require_choice(f"The format of {self.path}", self.format, FORMATS)
+            require_choice(f"The format of {self.path}", self.format, FORMATS, ("Csv(…)",))
         if not self.is_landed:
             object.__setattr__(self, "path", location("Stored path", self.path))
         elif not _BELOW.fullmatch(self.path):

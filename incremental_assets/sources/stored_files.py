@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +42,8 @@ FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")
 UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", *FRAMED_BY_HADOOP)
 _UNREAD_ENDINGS = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
 _EXAMPLES = 5
+_BEGINNING = 4096  # bytes in which the first line of a file begins, unless blank lines precede it
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,24 @@ def is_foreign(wanted: FeedFormat, name: str) -> bool:
     """Whether a file's name shows another format, also one that is not read by its name."""
     others = _UNREAD_ENDINGS - {f".{wanted}", ".tsv" if wanted == "csv" else ""}
     return not may_be_of(wanted, name) or _stem(name).endswith(tuple(others))
+
+
+def first_line(root: str, path: str) -> bytes:
+    """The first line of a text file that is not blank, or its beginning.
+
+    Empty where it is not known: the file is in a store, packed in another way than gzip, cannot be
+    read, or begins with nothing but blank lines.
+    """
+    folder, name = local_path(root), path.lower()
+    if folder is None or name.endswith((*UNKNOWN_COMPRESSED, *COMPRESSED[1:])):
+        return b""
+    try:
+        with (gzip.open if name.endswith(".gz") else open)(folder / path, "rb") as file:
+            begins: bytes = file.read(_BEGINNING)
+    except (OSError, EOFError, zlib.error):  # the load says so
+        return b""
+    line, *_ = begins.removeprefix(_BYTE_ORDER_MARK).lstrip().splitlines() or [b""]
+    return line
 
 
 def named(names: Sequence[str]) -> str:

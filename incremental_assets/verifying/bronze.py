@@ -18,6 +18,7 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import DayWork, Plan, Work, plan_table
+from incremental_assets.plurals import counted
 from incremental_assets.row_hash import payload_hash
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
@@ -128,7 +129,9 @@ def _plan_files(
     days: Sequence[date],
     view: LedgerView,
 ) -> Plan:
-    works = {day: DayWork(day, f"{len(unchanged[day])} files", (), unchanged[day]) for day in days}
+    works = {
+        day: DayWork(day, counted(len(unchanged[day]), "file"), (), unchanged[day]) for day in days
+    }
     each = [{day: work} for day, work in works.items()] if snapshots else [works]
     return Plan(tuple(Work("append", "advance", some) for some in each))
 

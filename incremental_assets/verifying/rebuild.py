@@ -19,6 +19,7 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan
+from incremental_assets.plurals import counted
 from incremental_assets.table import Table
 from incremental_assets.verifying.quarantine import quarantine_compared
 from incremental_assets.verifying.rows import RowSelection, rebuilt_rows, table_rows
@@ -145,7 +146,8 @@ class LakeRebuild(Rebuild):
         """
         table, history = part.table, self._asked.view.table(part.table.name)
         checks, of = table.checks(), len(history.last_committed)
-        what = f"{len(part.days)} of {of} days" if len(part.days) < of else f"all {of} days"
+        every = f"all {counted(of, 'day')}" if of > 1 else "its only day"
+        what = f"{len(part.days):,} of {counted(of, 'day')}" if len(part.days) < of else every
         scratch.log(f"{self.found.table}: {table.name} is rebuilt, {what}")
 
         def without_holds(days: Sequence[date], view: LedgerView) -> Plan:

@@ -147,12 +147,14 @@ def test_rows_that_never_counted_take_none_off_when_they_are_dropped() -> None:
     some = replace(recorded, rows_counted=-10, rows_counted_quarantined=-10)
     every = replace(late, held_by="", rows_deleted=90)
 
-    assert [text.split(" (")[0] for *_, text in conditions_of(bad, late)] == ["40 of 1000 rows"]
+    assert [text.split(" (")[0] for *_, text in conditions_of(bad, late)] == ["40 of 1,000 rows"]
     assert [text.split(" (")[0] for *_, text in conditions_of(bad, some)] == ["30 of 990 rows"]
     # Rows that only a held batch had put there.
-    assert [text.split(" (")[0] for *_, text in conditions_of(bad, recorded)] == ["40 of 1000 rows"]
+    assert [text.split(" (")[0] for *_, text in conditions_of(bad, recorded)] == [
+        "40 of 1,000 rows"
+    ]
     again = conditions_of(bad, every, counted(3, 40, 40))
-    assert [text.split(" (")[0] for *_, text in again] == ["40 of 1000 rows"]
+    assert [text.split(" (")[0] for *_, text in again] == ["40 of 1,000 rows"]
 
 
 def test_late_rows_are_a_share_of_all_that_came_for_the_day() -> None:

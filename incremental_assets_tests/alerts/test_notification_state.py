@@ -76,6 +76,24 @@ def test_days_of_a_table_are_one_alert_that_names_the_worst() -> None:
     assert line in message["text"]
 
 
+@pytest.mark.parametrize(
+    ("days", "text"),
+    [
+        ([1], "2017-01-01: "),
+        ([1, 2], "2017-01-01...2017-01-02: "),
+        ([1, 5], "2017-01-01, 2017-01-05: "),
+        ([1, 2, 3], "2017-01-01...2017-01-03 (3 days): "),
+    ],
+)
+def test_days_are_counted_where_their_number_is_not_seen_at_a_glance(
+    days: list[int], text: str
+) -> None:
+    message = notification([condition("held", day) for day in days], NotificationState())
+
+    assert message is not None
+    assert f"• silver/sales {text}" in message["text"]
+
+
 def test_of_days_that_wait_the_one_that_waits_longest_is_named() -> None:
     noon = datetime(2017, 2, 1, 12, tzinfo=UTC)
     days = [(1, noon), (2, noon - timedelta(days=1)), (3, noon)]

@@ -69,6 +69,22 @@ def test_tables_and_their_job_are_used_without_sensors() -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_tables_and_the_sensors_that_load_them_are_used_without_the_other_jobs() -> None:
+    defs: dg.Definitions = importlib.import_module("shop.sensors_alone").defs
+
+    assert parents(defs).keys() == {f"retail/{name}" for name in TABLES}
+    assert {sensor.name for sensor in defs.sensors or ()} == {
+        "retail_new_in_returns",
+        "retail_stale_days",
+    }
+    assert not [*(defs.jobs or ()), *(defs.schedules or ())]
+    assert {job.name for sensor in defs.sensors or () for job in sensor.jobs} == {
+        "retail_load_days"
+    }
+    assert defs.resolve_job_def("retail_load_days").executor_def is not None
+
+
+@pytest.mark.usefixtures("shop")
 def test_two_lakes_have_the_same_tables_under_two_prefixes() -> None:
     found = parents(importlib.import_module("shop.two_lakes").defs)
 

@@ -165,7 +165,7 @@ def what_the_ledger_tells(shop: Shop) -> None:
         return found
 
     stale = {(row["table"], row["day"]): row["why"] for row in shown("stale")}
-    assert stale == {(GOLD, "2017-01-04"): "silver/sales batch 1"}
+    assert stale == {(GOLD, "2017-01-04"): "first load of this day (silver/sales batch 1)"}
     newest, *_ = shown("batches", "silver/sales", "--day", "2017-01-05")
     assert (newest["batch"], newest["state"], newest["read"]) == (1, "held", 20)
     assert "quarantined_share: 2 of 20 rows" in str(newest["why"])

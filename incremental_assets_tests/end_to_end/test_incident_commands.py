@@ -41,7 +41,10 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
         "2 files, up to 2017-01-06",
         "1 file, up to 2017-01-05",
     )
-    assert (behind["days_behind"], behind["why"]) == (1, "2017-01-06: 1 new file")
+    assert (behind["days_behind"], behind["why"]) == (
+        1,
+        "2017-01-06: first load of this day (1 file)",
+    )
     assert (gold["days_behind"], gold["in_table"]) == (0, "batch 1")
 
     batches = shop.ask("batches", "--json").stdout

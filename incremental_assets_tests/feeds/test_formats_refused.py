@@ -47,7 +47,12 @@ NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
         b"id,name\n1,x\n",
         "has no semicolons between the names",
     ),
-    "too few columns": (NO_HEADER, "a.tsv", b"1\tx\n", "has 2 fields between '\\t', and 4 columns"),
+    "too few columns": (
+        NO_HEADER,
+        "a.tsv",
+        b"1\tx\n",
+        "has 2 fields between '\\t', and there are names for 4",
+    ),
     "a tab in a text": (
         "json_document",
         "a.json",

@@ -90,7 +90,7 @@ def test_rows_that_gold_makes_are_judged_before_they_are_published(lake: Lakes) 
 
     (held,) = trains.load(DAY, gold.name)[gold.name].days.values()
 
-    assert (held.state, held.reason) == ("held", "fits: 1 of 1 rows failed")
+    assert (held.state, held.reason) == ("held", "fits: 1 of 1 row failed")
     assert held.checks["fits"].examples == ("train=t1",)
     assert held.checks["train_unique"].passed
     assert trains.rows("gold/per_train", "dt") == []

@@ -126,7 +126,7 @@ def test_a_sale_whose_user_came_later_is_held_and_judged_again_then(lake: Lakes)
 
     # Nobody is known yet, and the columns are.
     held = made.load("2017-01-05")["gold/mart"].days[date(2017, 1, 5)]
-    assert (held.state, held.reason) == ("held", "user_name_not_null: 1 of 1 rows failed")
+    assert (held.state, held.reason) == ("held", "user_name_not_null: 1 of 1 row failed")
 
     events = [change("c", n, f"05 0{n}", n, f"u{n}") for n in (2, 1)]
     for day, users_of_day in zip(("2017-01-06", "2017-01-07"), events, strict=True):

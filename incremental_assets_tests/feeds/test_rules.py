@@ -205,7 +205,7 @@ def test_a_day_with_unusually_few_rows_is_held(judged: Judged) -> None:
     few = judged.then[parse_day(FEW)]
 
     assert few.state == "held"
-    assert few.reason == "usual_row_count: 1 rows, 75% off the 3 days' median of 4"
+    assert few.reason == "usual_row_count: 1 row, 75% off the 3 days' median of 4"
 
 
 def test_a_delivery_that_fails_stays_in_the_landing_until_it_is_whole(lake: Lakes) -> None:
@@ -214,7 +214,7 @@ def test_a_delivery_that_fails_stays_in_the_landing_until_it_is_whole(lake: Lake
     trains.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
 
     held = load(trains, "bronze/bookings")
-    assert (held.state, held.reason) == ("held", "row_count: 1 rows, at least 3 expected")
+    assert (held.state, held.reason) == ("held", "row_count: 1 row, at least 3 expected")
     assert trains.bronze("bronze/bookings", "id") == []
     assert trains.pending_days("bronze/bookings") == []  # nothing new since it was judged
 

@@ -10,7 +10,7 @@ from incremental_assets.ledger.hold_reason import hold_reason, rules_in
 @pytest.mark.parametrize(
     "found",
     [
-        pytest.param({"row_count": "1 rows, at least 2 expected"}, id="one rule"),
+        pytest.param({"row_count": "1 row, at least 2 expected"}, id="one rule"),
         pytest.param({"row_count": "1 rows", "fits": "1 values; 2 values: all"}, id="two rules"),
         pytest.param({"declared": "1 fields: x; row_count: y"}, id="a field named as a rule"),
         pytest.param({"declared": "a, row_count: y"}, id="a field named as a list of rules"),

@@ -212,7 +212,7 @@ def test_a_held_day_is_no_event_of_the_asset_and_the_rule_that_holds_it_shows_it
     assert not runs.instance.fetch_observations(held, limit=1).records
     numbers = runs.check("silver/sales", "quarantined_share", D6)
     assert (numbers["rows_read"], numbers["rows_quarantined"]) == (4, 1)
-    assert numbers["found"].startswith("1 of 4 rows (25.00%) are in quarantine")
+    assert numbers["found"].startswith("1 of 4 rows (25.00%) is in quarantine")
     assert "rows_read" not in runs.check("silver/sales", "qty_at_least_0", D6)
 
 

@@ -97,7 +97,8 @@ def test_a_day_with_new_input_that_other_code_built_is_rebuilt_whole(
     by_day = {day: (work.mode, work.kind) for work in plan.work for day in work.days}
     reasons = {day: todo.why for work in plan.work for day, todo in work.days.items()}
     assert by_day[jan(1)] == ("rebuild", "restate")
-    assert reasons[jan(1)] == f"{facts.name} batch 2; made by code version 1, the code is 2"
+    changed = f"{facts.name} has changed (batch 2)"
+    assert reasons[jan(1)] == f"{changed}; made by code version 1, the code is 2"
     assert by_day[jan(2)][1] == "advance"
     assert "code" not in reasons[jan(2)]
 
@@ -122,7 +123,7 @@ def test_where_a_key_lies_on_any_day_what_is_new_is_merged_and_the_plan_says_so(
 
     assert by_mode(plan) == {("merge", "advance"): [1]}
     assert plan.work[0].days[jan(1)].why == (
-        f"{facts.name} batch 2; made by code version 1, the code is 2, and {because}"
+        f"{facts.name} has changed (batch 2); made by code version 1, the code is 2, and {because}"
     )
     assert f"restate {table.name} --days 2017-01-01" in left
     # A restatement recomputes the keys of the day.

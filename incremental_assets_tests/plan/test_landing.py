@@ -69,7 +69,7 @@ def test_new_files_are_appended_and_days_without_files_are_idle(settings: Settin
         "events/2017-01-01/b.jsonl",
     ]
     assert all(file.tag for file in work.files)
-    assert work.why == "2 new files"
+    assert work.why == "first load of this day (2 files)"
 
 
 def test_only_the_days_that_are_asked_for_are_planned(settings: Settings) -> None:
@@ -183,7 +183,10 @@ def test_a_delivery_that_is_not_complete_is_named_and_waits(settings: Settings) 
     why = "b.jsonl is not there"
     named = f"{where}/a.jsonl (m.manifest waits: {why}); {where}/m.manifest ({why})"
     assert waiting.notes == (f"2 files wait: {named}.",)
-    assert (complete.work[0].days[jan(1)].why, complete.notes) == ("2 new files", ())
+    assert (complete.work[0].days[jan(1)].why, complete.notes) == (
+        "first load of this day (2 files)",
+        (),
+    )
     assert (after.work, after.notes) == ((), ())
 
 
@@ -234,7 +237,7 @@ def test_landing_days_with_something_new_are_those_inside_the_partitions(
 
     found = why_pending(EVENTS, view, settings, jan(2), jan(31))
 
-    assert found == {jan(3): "1 new file"}
+    assert found == {jan(3): "first load of this day (1 file)"}
 
 
 def test_a_held_landing_day_is_new_only_when_its_files_change(settings: Settings) -> None:

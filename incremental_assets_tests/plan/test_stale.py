@@ -30,7 +30,7 @@ def test_a_late_row_makes_only_its_own_day_stale() -> None:
         did(EVENTS, 6, 6, touched=[2]),
     )
 
-    assert stale(SALES, view) == {2: "bronze/events batch 6"}
+    assert stale(SALES, view) == {2: "bronze/events has changed (batch 6)"}
 
 
 def test_a_day_that_was_never_loaded_is_stale_and_one_outside_the_partitions_is_not() -> None:
@@ -69,7 +69,7 @@ def test_a_changed_lookup_makes_just_the_fact_days_stale_that_it_affects() -> No
         did(USERS, 2, 4, touched=[4], affects=[2]),
     )
 
-    assert stale(MART, view) == {2: "silver/users batch 2"}
+    assert stale(MART, view) == {2: "silver/users has changed (batch 2)"}
 
 
 def test_a_lookup_of_which_nobody_knows_whom_it_affects_makes_every_fact_day_stale() -> None:
@@ -89,7 +89,8 @@ def test_a_held_day_is_not_asked_for_again_until_its_input_changes() -> None:
     repaired = did(EVENTS, 2, 1, touched=[1], kind="restate", mode="rebuild")
 
     assert stale(SALES, ledger(*held)) == {}
-    assert stale(SALES, ledger(*held, repaired)) == {1: "bronze/events 2 batches up to 2"}
+    why = "bronze/events has changed (2 batches up to 2)"
+    assert stale(SALES, ledger(*held, repaired)) == {1: why}
 
     # A table that a rule reads counts from when the load began, which recorded its outcome later.
     known = replace(SALES, rules=(references("id", USERS.name),))

@@ -48,7 +48,7 @@ def test_the_first_rows_of_a_day_are_appended(settings: Settings) -> None:
     assert by_mode(plan) == {("append", "advance"): [1, 2]}
     assert plan.idle == (jan(3),)
     assert plan.work[0].days[jan(1)].windows == (Window(EVENTS.name, 0, 1),)
-    assert plan.work[0].days[jan(1)].why == "bronze/events batch 1"
+    assert plan.work[0].days[jan(1)].why == "first load of this day (bronze/events batch 1)"
 
 
 def test_later_rows_of_a_day_are_merged_from_its_watermark_on(settings: Settings) -> None:
@@ -64,7 +64,7 @@ def test_later_rows_of_a_day_are_merged_from_its_watermark_on(settings: Settings
     assert by_mode(plan) == {("append", "advance"): [2], ("merge", "advance"): [1]}
     merged = plan.work[1].days[jan(1)]
     assert merged.windows == (Window(EVENTS.name, 1, 3),)
-    assert merged.why == "bronze/events 2 batches up to 3"
+    assert merged.why == "bronze/events has changed (2 batches up to 3)"
 
 
 def test_where_a_key_may_lie_in_any_day_only_the_first_load_appends(settings: Settings) -> None:

@@ -80,9 +80,9 @@ def test_a_rule_is_named_after_what_it_asks(rule: Rule, name: str) -> None:
     ("bad", "rows", "passed", "found"),
     [
         pytest.param(5, 100, True, "5 of 100 rows (5.00%) are in quarantine", id="at the bound"),
-        pytest.param(51, 1000, False, "51 of 1000 rows (5.10%) are in quarantine", id="above it"),
+        pytest.param(51, 1000, False, "51 of 1,000 rows (5.10%) are in quarantine", id="above it"),
         pytest.param(0, 0, True, "0 of 0 rows (0.00%) are in quarantine", id="no rows"),
-        pytest.param(1, 1, False, "1 of 1 rows (100.00%) are in quarantine", id="all of them"),
+        pytest.param(1, 1, False, "1 of 1 row (100.00%) is in quarantine", id="all of them"),
     ],
 )
 def test_the_quarantined_share_is_of_all_rows_of_the_day_so_far(
@@ -108,20 +108,27 @@ def test_fewer_bad_rows_than_the_fewest_hold_no_day() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "files", "passed"),
-    [(0, 0, True), (1, 1, True), (0, 2, False)],
+    ("rows", "files", "passed", "found"),
+    [
+        (0, 0, True, "0 rows in 0 files"),
+        (1, 1, True, "1 row in 1 file"),
+        (4262, 2, True, "4,262 rows in 2 files"),
+        (0, 2, False, "0 rows in 2 files"),
+    ],
 )
-def test_a_day_that_has_files_must_have_rows(rows: int, files: int, passed: bool) -> None:
+def test_a_day_that_has_files_must_have_rows(
+    rows: int, files: int, passed: bool, found: str
+) -> None:
     verdict = rows_delivered().judge(replace(NOTHING, rows=rows, files=files))
 
-    assert verdict == Verdict(passed, f"{rows} rows in {files} files", rows, 1)
+    assert verdict == Verdict(passed, found, rows, 1)
 
 
 @pytest.mark.parametrize(
     ("empty", "message"),
     [
         ((), "0 of 9 files are empty"),
-        (("a",), "1 of 9 files are empty: a"),
+        (("a",), "1 of 9 files is empty: a"),
         (("a", "b", "c"), "3 of 9 files are empty: a, b, c"),
         (("a", "b", "c", "d"), "4 of 9 files are empty: a, b, c, …"),
     ],

@@ -141,12 +141,12 @@ def test_landing_day_with_files_but_no_row_is_held(week: tuple[World, Loaded]) -
     held = {str(day): result.reason for day, result in loaded["bronze/events"].failed.items()}
 
     assert list(held) == [ZERO_BYTES, BLANK_LINES]
-    assert all("rows_delivered: 0 rows in 1 files" in reason for reason in held.values())
+    assert all("rows_delivered: 0 rows in 1 file" in reason for reason in held.values())
     assert [str(day) for day in loaded["silver/sales"].failed] == [BAD_DAY, *held]
     # An empty file next to a full one is only a warning.
     check = loaded["bronze/events"].days[date(2017, 1, 6)].checks["no_empty_files"]
     assert (check.passed, check.severity, check.value) == (False, "warn", 1)
-    assert check.found == "1 of 2 files are empty: events/2017-01-06/empty.jsonl"
+    assert check.found == "1 of 2 files is empty: events/2017-01-06/empty.jsonl"
 
 
 def test_held_days_are_held_again_until_they_are_repaired_and_may_be_emptied_later(

@@ -171,6 +171,8 @@ def test_a_file_whose_path_says_no_day_is_of_the_day_on_which_it_came_first(
 REFUSED: dict[str, dict[str, Any]] = {
     "The format of feed sales is": {"format": "excel"},
     "did you mean parquet?": {"format": "parqet"},
+    "'csv', Csv(…) or Xml(…), not 'excel'": {"format": "excel"},
+    "'zip' is how files are packed; name the format of what is in them": {"format": "zip"},
     "the marker 'a/b'": {"marker": "a/b"},
     "the marker 'DONE'": {"marker": "DONE", "layout": "%Y%m%d.csv"},
     "quiet_for is datetime": {"quiet_for": timedelta(seconds=-1)},

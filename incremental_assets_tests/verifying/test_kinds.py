@@ -73,7 +73,7 @@ def test_totals_by_key_over_a_source_that_overwrites_its_rows(lake: Lakes) -> No
         {"2017-01-05": (0, 0, 1)},
         {"value": 1},
     )
-    assert found.rows.examples == ("2017-01-05: different user_id=u2",)
+    assert found.rows.examples == ("2017-01-05: different user_id=u2, dt=2017-01-05",)
     assert (found.rows.rows, found.left_out) == (len(shop.frame("gold/customer_orders")), {})
 
     # A row that came below the watermark is what reading by a timestamp passes over.

@@ -40,31 +40,30 @@ def show(
     *,
     each_day: bool = False,
 ) -> None:
-    """Print a row per table, or per day and table, then what is held, was sold, and comes next."""
+    """Print the result in a line, then a row per table, or per day and table, and the details."""
     loaded = loaded_days(settings, tables, days)
+    held = held_days(settings, tables, days)
+    out.print(f"{_in_short(loaded, held)}\n", soft_wrap=True)
     if each_day:
         _show_days(loaded, out)
     else:
         _show_tables(by_table(settings, tables, loaded), loaded, out)
-    held = held_days(settings, tables, days)
     _show_revenue(revenue_by_day(settings, days), held, out)
     _show_best(best_products(settings, days), out)
     for each in held:
         _show_held(each, out)
     _show_next(_next_week(settings, tables), out, each_day=each_day)
-    out.print(f"\n{_in_short(loaded, held)}", soft_wrap=True)
 
 
 def _in_short(loaded: Sequence[LoadedDay], held: Sequence[HeldDay]) -> str:
-    """All of it in one line."""
+    """All of it in one line; what lands is counted once, in bronze."""
     tables, days = ({getattr(each, name) for each in loaded} for name in ("table", "day"))
-    rows, quarantined = (
-        sum(getattr(e, name) for e in loaded) for name in ("rows_in", "quarantined")
-    )
+    landed = sum(each.rows_in for each in loaded if each.table.startswith("bronze/"))
+    quarantined = sum(each.quarantined for each in loaded)
     parts = [
         counted(len(tables), "table"),
         counted(len(days), "day"),
-        f"{rows:,} rows in",
+        f"{counted(landed, 'row')} landed",
         f"{quarantined:,} in quarantine",
         f"{counted(len(held), 'day')} held" if held else "nothing held",
     ]
