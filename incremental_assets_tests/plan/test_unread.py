@@ -117,7 +117,7 @@ def test_a_file_that_begins_with_no_json_is_named_before_its_lines_are_quarantin
     for note in notes:
         shown = f"events/2017-01-05/{name}: read as lines of JSON, but the first line {begins}: "
         assert note.startswith(shown)
-        assert note.endswith(f'LandedFiles("events", {ends}')
+        assert note.endswith(f'LandedFiles("events", {ends}.')
 
 
 def test_a_run_says_so_before_it_loads_them(settings: Settings) -> None:
