@@ -29,6 +29,7 @@ from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.plan.rounds import Unreadable, due_runs
 from incremental_assets.plan.skipped import Skipped, skipped
 from incremental_assets.plan.work import Plan, Work
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -250,7 +251,8 @@ def _no_longer_landed(
     if not missing:
         return ""
     number = sum(missing.values())
-    files = "1 file that was loaded is" if number == 1 else f"{number} files that were loaded are"
+    was, are = ("was", "is") if number == 1 else ("were", "are")
+    files = f"{counted(number, 'file')} that {was} loaded {are}"
     return (
         f"{table.name}: {files} no longer in landing ({named(missing)}). Their rows stay; what was "
         "not archived on purpose was lost there, and what should never have landed is to be "

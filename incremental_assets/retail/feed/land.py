@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeVar, get_args
 
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DemoFeedError
+from incremental_assets.plurals import counted
 from incremental_assets.retail.feed.broken_tills import with_decimal_commas
 from incremental_assets.retail.feed.data_set import DataSet
 from incremental_assets.retail.feed.deliveries import (
@@ -190,8 +191,8 @@ def _in_words(part: LandedPart) -> str:
     if part.outcome != "written":
         return f"{part.feed} {part.outcome}"
     parts = {"late": part.late, "twice": part.duplicated, "bad": part.bad}
-    noted = ", ".join(f"{count} {what}" for what, count in parts.items() if count)
-    return f"{part.feed} {part.rows:,} rows" + (f" ({noted})" if noted else "")
+    noted = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
+    return f"{part.feed} {counted(part.rows, 'row')}" + (f" ({noted})" if noted else "")
 
 
 def _part(deliveries: Sequence[Delivery], content: Mapping[str, bytes]) -> _FeedDay:
