@@ -42,7 +42,7 @@ def test_offsets_that_expired_before_they_were_read_are_named_and_go_on_only_whe
     other.load(DAYS)
 
     assert landed(other) == [("05", "a"), ("05", "b")]
-    assert any("lost: 3 offsets that expired" in line for line in other.logged)
+    assert any("Lost: 3 offsets that expired" in line for line in other.logged)
     shop.load(DAYS)  # the gap lies behind it
 
 
