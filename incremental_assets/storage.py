@@ -66,13 +66,17 @@ def _client_errors() -> tuple[type[Exception], ...]:
     return (botocore.BotoCoreError,) if botocore is not None else ()
 
 
+def spark_folder(path: str) -> str:
+    """A folder as Spark writes it, whatever the default file system of its cluster is."""
+    local = local_path(path)
+    return f"file://{local}" if local is not None else path
+
+
 def spark_path(root: str, relative: str) -> str:
     """A file's path, or its URI, as Spark takes it: never as a pattern."""
     if "://" in relative:
         return relative.translate(_GLOB)
-    local = local_path(root)
-    prefix = f"file://{local}" if local is not None else root
-    return f"{prefix}/{relative}".translate(_GLOB)
+    return f"{spark_folder(root)}/{relative}".translate(_GLOB)
 
 
 def why_unfindable(path: str) -> str:

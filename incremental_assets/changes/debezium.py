@@ -44,6 +44,8 @@ UNKNOWN_OPERATION = "unknown_operation"
 NO_ROW = "no_row"
 
 _MESSAGE: Mapping[str, Operation] = MappingProxyType({"m": "ignore"})
+_OF_BOUNDARY = ("status", "id", "event_count", "data_collections", *TIMES)
+"""The fields of the messages that begin and end a transaction."""
 _STAGED = (
     *("_dbz_value", "_dbz_event", "_dbz_known", "_dbz_flat", "_dbz_meta", "_dbz_key"),
     *("_dbz_before", "_dbz_after", "_dbz_old", "_dbz_new", "_dbz_named", "_dbz_part"),
@@ -200,9 +202,10 @@ def _operations(raw: Column) -> dict[str, Column]:
 def _is_control() -> Column:
     """Transaction boundaries, schema changes and heartbeats, which have no operation."""
     event = F.col("_dbz_event")
-    boundary = event["status"].isin("BEGIN", "END") & event["id"].isNotNull()
-    schema_change = F.coalesce(event["ddl"], event["tableChanges"]).isNotNull()
     names = F.map_keys(F.col("_dbz_value").try_cast("map<string,variant>"))
+    boundary = event["status"].isin("BEGIN", "END") & event["id"].isNotNull()
+    boundary &= F.size(F.array_except(names, F.array(*(F.lit(name) for name in _OF_BOUNDARY)))) == 0
+    schema_change = F.coalesce(event["ddl"], event["tableChanges"]).isNotNull()
     times = F.array(*(F.lit(name) for name in TIMES))
     heartbeat = event["ts_ms"].isNotNull() & (F.size(F.array_except(names, times)) == 0)
     return boundary | (schema_change & event["source"].isNotNull()) | heartbeat

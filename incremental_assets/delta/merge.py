@@ -28,6 +28,7 @@ from incremental_assets.delta.read import (
 )
 from incremental_assets.delta.stage import Staged, stage
 from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.errors import LakeError
 from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.locations import local_path
 
@@ -287,7 +288,14 @@ def files_named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> 
     """The files of a table that Spark calls by these URIs."""
     root = str(local_path(path) or path.partition("://")[2])
     relative = {unquote(uri).partition(f"{root}/")[2] for uri in uris}
-    return [file for file in files if file.path in relative]
+    found = [file for file in files if file.path in relative]
+    if relative - {file.path for file in found}:
+        raise LakeError(
+            f"{path}: Spark names files of it otherwise, such as {min(uris)}, so that they cannot "
+            "be replaced. Nothing was published. Write the path "
+            "of the lake (INCREMENTAL_ASSETS_LAKE) as Spark does, and run again."
+        )
+    return found
 
 
 def _by_day(rows: Iterable[Row]) -> Mapping[date | None, int]:

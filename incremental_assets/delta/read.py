@@ -24,11 +24,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StringType, StructField, StructType
 
 from incremental_assets.delta.delta_log import partition_day
+from incremental_assets.delta.reader import delta_reader
 from incremental_assets.delta.stage import NO_PARTITION, Staged
 from incremental_assets.delta_log_files import PLAIN_FEATURES
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
-from incremental_assets.storage import spark_path
+from incremental_assets.storage import spark_folder, spark_path
 
 _PLAIN_READER = 1
 _FEATURES_READER = 3
@@ -88,7 +89,7 @@ def read_version(
     """
     table, why_not = _table_files(path, version)
     if why_not or len(table.files) > MAX_FILES:
-        return session.read.format("delta").option("versionAsOf", version).load(path)
+        return delta_reader(session).option("versionAsOf", version).load(spark_folder(path))
     return read_files(session, table, [file for file in table.files if keep(file)])
 
 

@@ -19,19 +19,28 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from incremental_assets.delta.delta_log import partition_day
 from incremental_assets.delta.delta_table import active_paths, field_of, open_table
 from incremental_assets.delta.statistics import file_statistics
 from incremental_assets.errors import LakeError
-from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
+from incremental_assets.locations import local_path
+from incremental_assets.storage import (
+    StoredFile,
+    files_below,
+    folders_in,
+    open_file,
+    remove,
+    spark_folder,
+)
 
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # Rewritten files belong to no batch: abandoning one does not remove them.
 NO_BATCH = "batch-000000"
 _AT_ONCE = 16
-_BATCH = "batch-"
+_BATCH, _PARQUET = "batch-", ".parquet"
 _NANOSECONDS_A_MILLISECOND = 1_000_000
 
 
@@ -91,19 +100,47 @@ def stage(rows: DataFrame, path: str, folder: str, partition_by: Sequence[str]) 
     wrote cannot be read back.
     """
     folder = f"{folder}-{secrets.token_hex(4)}"
+    seen = Observation() if _writes_elsewhere(rows.sparkSession) else None
+    counted = rows if seen is None else rows.observe(seen, F.count(F.lit(1)).alias("rows"))
     (
-        rows.write.partitionBy(*partition_by)
+        counted.write.partitionBy(*partition_by)
         .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        .parquet(f"{path}/{folder}")
+        .parquet(spark_folder(f"{path}/{folder}"))
     )
-    data = [f for f in files_below(f"{path}/{folder}") if f.path.endswith(".parquet")]
+    local = local_path(f"{path}/{folder}")
+    if local is not None and not local.is_dir():
+        raise _elsewhere(path, "Spark wrote a folder there, which this process does not see")
+    data = [f for f in files_below(f"{path}/{folder}", _is_leftover) if f.path.endswith(_PARQUET)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         written = tuple(pool.map(lambda file: _staged(path, folder, file), data))
     files = tuple(file for file in written if file.rows)
+    here = sum(file.rows for file in files)
+    # Of a plan that was found empty nothing is observed.
+    if seen is not None and files and seen.get["rows"] != here:
+        told = f"Spark wrote {seen.get['rows']:,} rows there, of which this process sees {here:,}"
+        raise _elsewhere(path, told)
     for file in written:
         if not file.rows:  # Spark writes one, if only for its columns
             remove(f"{path}/{file.path}")
     return Staged(path, files, tuple(map(field_of, rows.schema.fields)))
+
+
+def _writes_elsewhere(session: SparkSession) -> bool:
+    """Whether tasks may run on other machines, which may have another disk at that path."""
+    return not (session.conf.get("spark.master", "") or "").startswith("local")
+
+
+def _is_leftover(name: str) -> bool:
+    """What an attempt of a task left that did not count, as below `_temporary`."""
+    return name.startswith(("_", ".")) and "=" not in name
+
+
+def _elsewhere(path: str, found: str) -> LakeError:
+    return LakeError(
+        f"{path}: {found}. Nothing was published. Every machine of Spark has to see the lake at "
+        "this path, as one file system: mount it there, or have the lake in an object store "
+        "(INCREMENTAL_ASSETS_LAKE), and run again."
+    )
 
 
 def discard(staged: Staged) -> None:

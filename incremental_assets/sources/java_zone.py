@@ -1,4 +1,4 @@
-"""The time zone of Spark's Java, by which drivers of databases make instants."""
+"""The time zone of Spark's Java, by which drivers of databases, and ORC, make instants."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def java_zone(frames: Frames) -> str:
 
 
 def require_utc(zone: str, path: str) -> None:
-    """Raise SourceError for a zone of Java by which the driver would change instants."""
+    """Raise SourceError for a zone of Java by which instants would be changed."""
     if zone not in _UTC:
         raise SourceError(
-            f"{path}: Spark's Java is in the time zone {zone}, by which its database driver would "
-            "change instants. Nothing was loaded; start Spark with -Duser.timezone=UTC in "
+            f"{path}: Spark's Java is in the time zone {zone}, by which instants would be "
+            "changed. Nothing was loaded; start Spark with -Duser.timezone=UTC in "
             "spark.driver.extraJavaOptions and spark.executor.extraJavaOptions."
         )

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
 
 from incremental_assets.decodable import decodable, decodable_stored
 from incremental_assets.frames import quoted
+from incremental_assets.sources.base64_values import in_base64
 from incremental_assets.sources.lines import only_value, unread
 from incremental_assets.sources.rows import FACTS
 
@@ -49,7 +50,8 @@ def payload_of(rows: DataFrame, json: Collection[str] = ()) -> Column:
     """A row as an object of its own columns; null where `_raw` holds a line instead.
 
     Of the columns `json` the value that their text is; one that is none, such as an object with a
-    key twice, stays a text. Bytes are the text that they are, or `base64:…`, as of lines.
+    key twice, stays a text. Bytes are the text that they are, or `base64:…`, as of lines; inside of
+    a structure they are base64, as JSON has them.
     """
     own = [
         _own(field, is_json=field.name in json).alias(field.name)
@@ -64,23 +66,23 @@ def _own(field: StructField, *, is_json: bool) -> Column:
     value = F.col(quoted(field.name))
     if isinstance(field.dataType, BinaryType):
         return decodable(value.cast("string"))
-    kind = _with_text_keys(field.dataType)
+    kind = _as_in_json(field.dataType)
     if kind != field.dataType:
-        return value.cast(kind)
+        return in_base64(value, field.dataType).cast(kind)
     return _value(value) if is_json else value
 
 
-def _with_text_keys(kind: DataType) -> DataType:
-    """The type with texts for the keys of all maps, as an object of JSON has them."""
+def _as_in_json(kind: DataType) -> DataType:
+    """The type with texts for bytes, and for the keys of all maps, as a document of JSON has."""
     if isinstance(kind, MapType):
-        return MapType(StringType(), _with_text_keys(kind.valueType), kind.valueContainsNull)
+        return MapType(StringType(), _as_in_json(kind.valueType), kind.valueContainsNull)
     if isinstance(kind, ArrayType):
-        return ArrayType(_with_text_keys(kind.elementType), kind.containsNull)
+        return ArrayType(_as_in_json(kind.elementType), kind.containsNull)
     if isinstance(kind, StructType):
         return StructType(
-            [StructField(f.name, _with_text_keys(f.dataType), f.nullable) for f in kind.fields]
+            [StructField(f.name, _as_in_json(f.dataType), f.nullable) for f in kind.fields]
         )
-    return kind
+    return StringType() if kind == BinaryType() else kind
 
 
 def _value(text: Column) -> Column:

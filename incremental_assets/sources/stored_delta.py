@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from incremental_assets.delta.reader import delta_reader
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.locations import local_path
@@ -31,6 +32,7 @@ from incremental_assets.sources.rows import all_readable, require_names, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored_files import DataFiles, named
+from incremental_assets.storage import spark_folder
 
 _CHOSEN = "_is_chosen"
 
@@ -163,8 +165,7 @@ def delta_rows(
 
 
 def _table(session: SparkSession, root: str, version: int) -> DataFrame:
-    where = root if local_path(root) is None else f"file://{root}"
-    return session.read.format("delta").option("versionAsOf", version).load(where)
+    return delta_reader(session).option("versionAsOf", version).load(spark_folder(root))
 
 
 def _alone(

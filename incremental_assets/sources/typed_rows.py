@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import quoted
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.sources.java_zone import java_zone, require_utc
 from incremental_assets.sources.path_columns import folder_columns, relative_path
 from incremental_assets.sources.rows import OwnColumn, Reading, require_names, with_facts
 from incremental_assets.sources.source_file import not_readable
@@ -34,11 +35,13 @@ _AT_ONCE = 8
 def orc_rows(session: SparkSession, reading: Reading) -> DataFrame:
     """The rows of the files; a column that a file lacks is null there.
 
-    Raises SourceError if a table cannot have the columns; files that contradict each other are an
-    error of Spark.
+    Raises SourceError if a table cannot have the columns, or for timestamps where Java's zone is
+    not UTC; files that contradict each other are an error of Spark.
     """
     data = reading.data
     rows = session.read.option("mergeSchema", reading.merges).orc(data.spark_paths())
+    if "timestamp" in rows.schema.simpleString():  # one without a zone is of Java's
+        require_utc(java_zone(Frames.over(session)), reading.source)
     return _typed_rows(rows, data, reading)
 
 

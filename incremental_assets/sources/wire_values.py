@@ -10,7 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import DataType
 
+from incremental_assets.sources.base64_values import in_base64
 from incremental_assets.sources.lines import only_value
 from incremental_assets.sources.protobuf_values import ProtobufReader, is_known
 from incremental_assets.sources.schema_registry import SchemaRegistry, WireSchema
@@ -79,11 +81,13 @@ def _avro_values(
         if schema.kind != "AVRO":
             continue
         record = from_avro(framed, _frame_of(schema.avro), {"mode": "PERMISSIVE"})
-        value = F.to_variant_object(F.struct(record["value"].alias("value")))
+        kind = _kind_of(messages, record["value"])
+        if kind is None:
+            continue
+        value = F.struct(in_base64(record["value"], kind).alias("value"))
+        value = F.try_variant_get(F.to_variant_object(value), "$.value", "variant")
         whole = record["begin"] & (record["end"] == F.lit(_END))
-        value = F.when(whole, F.try_variant_get(value, "$.value", "variant"))
-        if _is_known(messages, value):
-            found[number] = value
+        found[number] = F.when(whole, value)
     return found
 
 
@@ -100,9 +104,9 @@ def _frame_of(schema: str) -> str:
     )
 
 
-def _is_known(messages: DataFrame, value: Column) -> bool:
-    """Whether Spark knows what a schema says: one that holds itself it does not."""
+def _kind_of(messages: DataFrame, value: Column) -> DataType | None:
+    """The type of a value; None where Spark does not know the schema, as one that holds itself."""
     try:
-        return bool(messages.select(value.alias("value")).columns)
+        return messages.select(value.alias("value")).schema["value"].dataType
     except (PySparkException, Py4JError):
-        return False
+        return None

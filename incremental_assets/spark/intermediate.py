@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import NullType
 
 from incremental_assets.frames import quoted
-from incremental_assets.storage import remove, spark_path
+from incremental_assets.storage import remove, spark_folder, spark_path
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def in_files(rows: DataFrame, path: str, prefix: str) -> Iterator[DataFrame]:
     kept = rows.select(*map(quoted, own))  # Parquet knows no column without a type
     writer = kept.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     try:
-        writer.parquet(f"{path}/{folder}")
+        writer.parquet(spark_folder(f"{path}/{folder}"))
         found = rows.sparkSession.read.schema(kept.schema).parquet(spark_path(path, folder))
         yield found.select(
             *(F.col(quoted(n)) if n in own else F.lit(None).alias(n) for n in rows.columns)

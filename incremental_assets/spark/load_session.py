@@ -27,16 +27,32 @@ PINNED = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.variant.allowDuplicateKeys": "false",
+    "spark.sql.variant.validateUnicodeInJsonParsing": "true",
+    # Days before 1582 and instants are what their file says.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+    "spark.sql.parquet.reader.respectUnknownTypeAnnotation.enabled": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.legacy.postgres.datetimeMapping.enabled": "false",
+    "spark.sql.legacy.mysql.timestampNTZMapping.enabled": "false",
+    "spark.sql.legacy.mysql.bitArrayMapping.enabled": "false",
     # A corrupt or missing file fails the load; otherwise its rows would count as deleted, or
     # the file as loaded.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreInvalidPartitionPaths": "false",
+    # Hadoop would leave out, without a word, each line that is longer.
+    "mapreduce.input.linerecordreader.line.maxlength": str(2**31 - 1),
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.parquet.respectSummaryFiles": "false",
     # Columns are found by name, in whatever case.
     "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.fieldId.read.enabled": "false",
+    "orc.force.positional.evolution": "false",
+    "spark.sql.orc.impl": "native",
+    "spark.sql.retainGroupColumns": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     # Values of XML are texts; its older parser looks for the signs of a tag, whatever it is in.
@@ -45,7 +61,8 @@ PINNED = {
     # The hash of a row is over its JSON without nulls; bytes are not taken for text.
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.parquet.binaryAsString": "false",
-    "spark.sql.legacy.chunkBase64String.enabled": "false",
+    # A line in quarantine is known again by its text: as Spark has always broken it.
+    "spark.sql.chunkBase64String.enabled": "true",
     "spark.sql.legacy.charVarcharAsString": "false",
     # How data files are written. Delta knows no shredded VARIANT unless a table allows it; Spark
     # would shred on its own; timestamps of 96 bits have no statistics.

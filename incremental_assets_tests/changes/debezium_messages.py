@@ -208,6 +208,11 @@ NOT_KNOWN: Mapping[str, tuple[Any, str, str | None]] = {
     "a plain row with schema": (wrapped(ANNE), "no_envelope", None),
     "a plain row that has an op": ({**ANNE, "op": "c"}, "no_envelope", None),
     "a row with a status": ({"id": 1, "status": "OPEN"}, "no_envelope", None),
+    "a row with the status of a boundary": (
+        {"id": 2, "status": "END", "updated_at": None},
+        "no_envelope",
+        None,
+    ),
     "a row with a time": ({"id": 1, "ts_ms": 1}, "no_envelope", None),
     "a row alone, of which no time was named": (ALONE, "no_envelope", None),
     "an empty object": ({}, "no_envelope", None),

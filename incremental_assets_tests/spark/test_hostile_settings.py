@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from incremental_assets.errors import SourceError
 from incremental_assets.loaders import TimestampBasedLoader
 from incremental_assets.settings import Settings
-from incremental_assets.spark.load_session import own_session
+from incremental_assets.spark.load_session import PINNED, own_session
 from incremental_assets_tests.loaders.conftest import Place
-from incremental_assets_tests.scenarios.world import World, sales
+from incremental_assets_tests.scenarios.world import World, sale, sales
 
 # Each turns a fault into silence, or the same data into other values.
 HOSTILE = {
@@ -40,6 +40,22 @@ HOSTILE = {
     "spark.sql.parquet.writeLegacyFormat": "true",
     "spark.sql.parquet.outputTimestampType": "INT96",
     "spark.sql.sources.partitionOverwriteMode": "DYNAMIC",
+    "mapreduce.input.linerecordreader.line.maxlength": "200",
+    "orc.force.positional.evolution": "true",
+    "spark.sql.retainGroupColumns": "false",
+    "spark.sql.variant.validateUnicodeInJsonParsing": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInRead": "LEGACY",
+    "spark.sql.avro.datetimeRebaseModeInRead": "LEGACY",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+    "spark.sql.chunkBase64String.enabled": "false",
+}
+# Whatever names no file system lies somewhere else.
+ELSEWHERE = {
+    "fs.defaultFS": "viewfs://cluster",
+    "fs.viewfs.mounttable.cluster.link./tmp": "file:///var/tmp/incremental-assets-elsewhere",
+    "fs.viewfs.impl.disable.cache": "true",
 }
 DAY = "2017-01-02"
 
@@ -52,7 +68,7 @@ class Cluster:
 
     def newSession(self) -> SparkSession:  # noqa: N802 - PySpark's name
         session = self._spark.newSession()
-        for name, value in HOSTILE.items():
+        for name, value in (HOSTILE | ELSEWHERE).items():
             session.conf.set(name, value)
         return session
 
@@ -70,6 +86,26 @@ def test_a_load_takes_none_of_the_settings_that_hide_faults(cluster: SparkSessio
         left = {n: v for n, v in HOSTILE.items() if session.conf.get(n).lower() == v.lower()}
 
     assert left == {}
+
+
+def test_spark_knows_each_of_its_settings_that_a_load_pins(spark: SparkSession) -> None:
+    own = [name for name in PINNED if name.startswith("spark.")]
+
+    assert [name for name in own if not spark.conf.isModifiable(name)] == []
+
+
+def test_a_long_line_and_what_is_merged_are_there_wherever_a_cluster_has_its_files(
+    cluster: SparkSession, settings: Settings
+) -> None:
+    world = World(cluster, settings)
+    rows = [sale("a", DAY), sale("b", DAY, note="x" * 300), sale("c", DAY)]
+    world.land("events", DAY, "1.jsonl", rows)
+    world.load(DAY, "bronze/events", "silver/sales")
+    world.land("events", DAY, "2.jsonl", [sale("a", DAY, qty=9, arrival_ts=f"{DAY}T23:59:59Z")])
+    world.load(DAY, "bronze/events", "silver/sales")
+
+    assert world.orders() == {"a", "b", "c"}
+    assert world.rows("silver/sales").filter(order_id="a")["qty"].to_list() == [9]
 
 
 def test_a_corrupt_file_fails_the_load_whatever_the_cluster_ignores(
