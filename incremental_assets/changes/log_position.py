@@ -21,7 +21,7 @@ Which numbers order the versions of one key, and why:
   order in the transaction, whose events all share one cluster time and, without it, one position.
 - `time`: the time of the change in nanoseconds, then the time at which the connector saw it, then
   the order in the transaction. The last resort: clocks go back, and many count seconds. So are
-  ordered the logs whose position is no number, as those of Vitess, Cassandra and Spanner.
+  ordered the logs whose position is no number, as those of Vitess and Spanner.
 
 At the same position a snapshot read comes before every change, also before those whose number
 within is lower: what a read saw is the outcome of a change that is in the log or older than it.

@@ -29,6 +29,7 @@ LANDED = "_landed"
 MESSAGE = "_message"
 """What a message of a topic says besides its value: key, headers, offset, timestamp."""
 _SHAPE = ("payload", "_key", "_raw", "_file")
+_OF_AN_EVENT = frozenset({"op", "__op", "__deleted"})
 
 
 def line_objects(lines: DataFrame) -> DataFrame:
@@ -93,12 +94,13 @@ def row_payloads(rows: DataFrame) -> DataFrame:
     """Typed rows with `_file` and `_raw` as payloads.
 
     A row is an object of its columns. But of a message with a text or binary column `value`, as a
-    topic is dumped, `payload` is the JSON in it and `_key` that in `key`: a value of null is JSON
-    null, one that is not JSON goes to `_raw`, and a key that is not JSON is a text.
+    topic is dumped (no column says what happened to a row), `payload` is the JSON in it and `_key`
+    that in `key`: a value of null is JSON null, one that is not JSON goes to `_raw`, and a key that
+    is not JSON is a text.
     """
     own = [field for field in rows.schema.fields if field.name not in FACTS]
     value = _text_column(own, "value")
-    if value is None:
+    if value is None or not _OF_AN_EVENT.isdisjoint(field.name for field in own):
         return row_objects(rows).withColumn("_key", _nothing("variant")).select(*_SHAPE)
     key = _text_column(own, "key")
     key = _nothing("string") if key is None else key

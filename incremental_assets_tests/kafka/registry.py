@@ -122,13 +122,14 @@ def varint(number: int) -> bytes:
 
 
 def avro(*values: Any) -> bytes:
-    """The values of a record: whole numbers, texts, and pairs of a union's branch and its value."""
+    """The values of a record: whole numbers, texts, bytes, and pairs of a union's branch and its value."""
     found = b""
     for value in values:
         if isinstance(value, int):
             found += varint(value)
-        elif isinstance(value, str):
-            found += varint(len(value.encode())) + value.encode()
+        elif isinstance(value, str | bytes):
+            content = value.encode() if isinstance(value, str) else value
+            found += varint(len(content)) + content
         elif value is not None:
             branch, inside = value
             found += varint(branch) + avro(inside)

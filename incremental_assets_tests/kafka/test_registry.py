@@ -41,6 +41,7 @@ SECOND = FIRST | {
         {"name": "name", "type": ["null", "string"], "default": None},
         {"name": "id", "type": "long"},
         {"name": "placed", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "raw", "type": "bytes"},
     ]
 }
 
@@ -68,8 +69,12 @@ def test_each_message_is_read_by_the_schema_that_it_was_written_with(
         topic,
         [
             plain(wire(1, avro(1, "Ann")), "05 10", wire(7, avro("k1"))),
-            plain(wire(300, avro((1, "Bob"), 2, 1_483_600_000_000)), "05 11", "no wire format"),
-            plain(wire(300, avro((0, None), 3, 0)), "05 12"),
+            plain(
+                wire(300, avro((1, "Bob"), 2, 1_483_600_000_000, b"\xff")),
+                "05 11",
+                "no wire format",
+            ),
+            plain(wire(300, avro((0, None), 3, 0, b"")), "05 12"),
             plain(wire(9, b'{"id": 4, "name": "Cy"}'), "05 13"),
             plain(truncated, "05 14"),
             plain(longer, "05 15"),
@@ -83,8 +88,8 @@ def test_each_message_is_read_by_the_schema_that_it_was_written_with(
 
     assert kept(shop, "to_json(payload)")[:4] == [
         ('{"id":1,"name":"Ann"}',),
-        ('{"id":2,"name":"Bob","placed":"2017-01-05 07:06:40+00:00"}',),
-        ('{"id":3,"name":null,"placed":"1970-01-01 00:00:00+00:00"}',),
+        ('{"id":2,"name":"Bob","placed":"2017-01-05 07:06:40+00:00","raw":"/w=="}',),
+        ('{"id":3,"name":null,"placed":"1970-01-01 00:00:00+00:00","raw":""}',),
         ('{"id":4,"name":"Cy"}',),
     ]
     keys = kept(shop, "to_json(try_variant_get(_message, '$.key'))")

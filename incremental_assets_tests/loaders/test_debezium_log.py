@@ -77,6 +77,15 @@ def test_the_tutorials_customers_come_change_and_go_in_the_order_of_the_log(plac
         process(place)
 
 
+def test_a_flattened_row_with_a_column_called_value_is_no_message(place: Place) -> None:
+    row = {"id": 1, "key": "mode", "value": "dark", "__op": "c", "__lsn": 10}
+    pl.DataFrame([row]).write_parquet(place.source / "1.parquet")
+
+    process(place)
+
+    assert place.rows("id", "key", "value") == [(1, "mode", "dark")]
+
+
 @thorough("loaders/test_debezium_log.py, feeds/test_change_log.py: the history by times")
 def test_a_history_counts_in_the_logs_positions(place: Place) -> None:
     place.land_lines([postgres("c", 10, after=ANNE), postgres("d", 40, MARIE)])
