@@ -79,6 +79,7 @@ def test_the_tutorials_customers_come_change_and_go_in_the_order_of_the_log(plac
 
 def test_a_flattened_row_with_a_column_called_value_is_no_message(place: Place) -> None:
     row = {"id": 1, "key": "mode", "value": "dark", "__op": "c", "__lsn": 10}
+    place.source.mkdir(parents=True)
     pl.DataFrame([row]).write_parquet(place.source / "1.parquet")
 
     process(place)
