@@ -61,15 +61,21 @@ print("hush" in words())
 AS_IT_IS = thorough("spark/test_start.py: a session as it is")
 # A command that starts Spark in its main thread, or in another as the tables of a run do.
 STARTING = """
+import contextlib
+from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.cli import main
 from incremental_assets.cli.context import lazy_spark
 from incremental_assets.cli.interrupts import end_quietly
+
+def start(settings):
+    with contextlib.suppress(SparkUnavailableError):  # as Java ends before the command does
+        start_session(settings)
 
 @main.command()
 def load():
     settings = Settings.from_environment()
     if OWN_THREAD:
-        threading.Thread(target=start_session, args=(settings,), daemon=True).start()
+        threading.Thread(target=start, args=(settings,), daemon=True).start()
         time.sleep(60)
     lazy_spark(settings)()
 
