@@ -19,7 +19,7 @@ DEMO_BROKEN_DAY ?= 2017-01-05
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup tools demo dev dev-connect test test-all lint bench-quick bench-big bench-year bench-history bench-few bench-ledger bench-feeds bench-ticks bench-pipelines lock clean
+.PHONY: help setup tools demo dev dev-connect test test-all pictures lint bench-quick bench-big bench-year bench-history bench-few bench-ledger bench-feeds bench-ticks bench-pipelines lock clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ test: tools  ## Run the tests
 
 test-all: tools  ## Also further seeds, pairs and kills of what the tests promise: before a release
 	@$(BIN)/python scripts/run_tests.py --all
+
+pictures: tools  ## Take the pictures of the documentation again: needs Chromium, and a look at each
+	@$(BIN)/python -m pytest -q incremental_assets_tests/end_to_end/test_browser.py --pictures docs/pictures
 
 lint: tools  ## Check style, types and import contracts
 	@$(BIN)/ruff format --check .

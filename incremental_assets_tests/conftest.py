@@ -31,6 +31,11 @@ _TIERS = (" ".join(LARGE), _LATER)
 _LOCALHOST, _PORT = "127.0.0.1", "spark.connect.grpc.binding.port"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "where the browser's tests put the pictures of the documentation; `make pictures`"
+    parser.addoption("--pictures", type=Path, metavar="FOLDER", help=told)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_environment() -> Iterator[None]:
     """No test sees how the machine or its user set the project up."""

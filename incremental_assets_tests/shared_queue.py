@@ -16,7 +16,7 @@ import pytest
 END_TO_END = f"{Path(__file__).parent.name}/end_to_end/"
 # What takes minutes, the longest first: a long file that is begun last is waited for by all.
 LONGEST = tuple(
-    f"{END_TO_END}test_{n}.py" for n in ("sensors", "kill", "command_line", "gates_hold")
+    f"{END_TO_END}test_{n}.py" for n in ("sensors", "kill", "browser", "command_line", "gates_hold")
 )
 
 

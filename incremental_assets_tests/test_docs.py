@@ -80,3 +80,12 @@ def test_the_picture_of_the_tables_is_drawn_from_their_definitions() -> None:
 
 def test_the_picture_of_a_big_day_is_drawn_from_its_figures() -> None:
     assert PICTURE.read_text("utf-8") == svg(kept()), "run python -m benchmarks.big_picture"
+
+
+def test_the_pictures_are_those_that_the_browser_test_takes_and_each_is_shown() -> None:
+    test = (PROJECT_ROOT / "incremental_assets_tests/end_to_end/test_browser.py").read_text("utf-8")
+    taken = set(re.findall(r"\.picture\(\s*\"([\w-]+)\"", test))
+    shown = {name for page in PAGES for name in re.findall(r"/([\w-]+)\.png\)", _text(page))}
+    kept = {file.stem for file in (PROJECT_ROOT / "docs/pictures").glob("*.png")}
+
+    assert taken == kept == shown, "run `make pictures`, and look at them"

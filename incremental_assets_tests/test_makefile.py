@@ -9,7 +9,12 @@ from pathlib import Path
 
 from incremental_assets.settings import PROJECT_ROOT
 
-PROGRAM = '#!/bin/sh\necho "$(basename "$0") in $PWD: $*"\n'
+PROGRAM = """#!/bin/sh
+echo "$(basename "$0") in $PWD: $*"
+echo "$(basename "$0") $1 mutes: $PYTHONWARNINGS"
+"""
+# What `dagster dev` says at each start: that there is `dg dev`, which is of another package.
+SUPERSEDED = "ignore:Function `dev_command` is superseded"
 
 
 def test_the_ui_opens_on_its_port_in_a_checkout_whose_path_has_a_space(tmp_path: Path) -> None:
@@ -28,7 +33,7 @@ def test_the_ui_opens_on_its_port_in_a_checkout_whose_path_has_a_space(tmp_path:
     for name in ("python", "dagster", "incremental-assets"):
         (root / ".venv" / "bin" / name).write_text(PROGRAM)
         (root / ".venv" / "bin" / name).chmod(0o755)
-    own = ("DAGSTER_HOME", "MAKEFLAGS", "PORT")
+    own = ("DAGSTER_HOME", "MAKEFLAGS", "PORT", "PYTHONWARNINGS")
     environment = {name: value for name, value in os.environ.items() if name not in own}
 
     done = subprocess.run(
@@ -48,4 +53,6 @@ def test_the_ui_opens_on_its_port_in_a_checkout_whose_path_has_a_space(tmp_path:
     assert f"dagster in {root}/.dagster: {dev}" in lines
     connect = f"incremental-assets in {root}/.dagster: connect {root}/.venv/bin/dagster {dev}"
     assert connect in lines
+    assert f"dagster dev mutes: {SUPERSEDED}" in lines
+    assert f"incremental-assets connect mutes: {SUPERSEDED}" in lines
     assert lines.count(f"python in {root}: scripts/say_where.py 3001") == 2

@@ -36,3 +36,10 @@ def till(here: Shop) -> Shop:
 def warm_shop(shop: Shop, server: str) -> Shop:
     """A shop whose commands find a Spark that is running already, and load in their own process."""
     return shop.over(server)
+
+
+@pytest.fixture
+def pictures(pytestconfig: pytest.Config) -> Path | None:
+    """The folder for the pictures of the documentation, where this run is to take them."""
+    folder: Path | None = pytestconfig.getoption("--pictures")
+    return folder and folder.absolute()
