@@ -24,9 +24,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StringType, StructField, StructType
 
 from incremental_assets.delta.delta_log import partition_day
-from incremental_assets.delta.reader import delta_reader
 from incremental_assets.delta.stage import NO_PARTITION, Staged
 from incremental_assets.delta_log_files import PLAIN_FEATURES
+from incremental_assets.delta_reader import delta_reader
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.storage import spark_folder, spark_path

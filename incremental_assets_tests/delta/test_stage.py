@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta import stage as staging
-from incremental_assets.delta.reader import delta_reader
 from incremental_assets.delta.stage import stage
+from incremental_assets.delta_reader import delta_reader
 from incremental_assets.errors import LakeError, SparkUnavailableError
 from incremental_assets.storage import StoredFile, files_below
 
