@@ -13,6 +13,7 @@ import polars as pl
 
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.thorough import thorough
 
 BAD, LAST = "2017-01-05", "2017-01-07"
 PROGRAM = "$ .venv/bin/incremental-assets "
@@ -21,6 +22,7 @@ README = (PROJECT_ROOT / "README.md").read_text("utf-8")
 SECTION = README.split("### A bad day\n")[1].split("\n## ")[0]
 
 
+@thorough("end_to_end/test_command_line.py, test_ci_run.py: the same commands on fewer rows")
 def test_the_bad_day_of_the_readme_goes_as_it_says(till: Shop, server: str) -> None:
     shop = till
     landed = shop.ask(
