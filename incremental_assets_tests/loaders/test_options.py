@@ -62,7 +62,7 @@ def by_snapshot(**given: Any) -> Target:
         ({"nulls": "skip"}, "nulls is 'raise', 'include' or 'quarantine', not 'skip'"),
         ({"future": "drop"}, "future is 'quarantine' or 'include', not 'drop'"),
         ({"lookback": 3}, "are timedeltas"),
-        ({"source_format": "jsonl"}, "'json_document' or 'csv', not 'jsonl'"),
+        ({"source_format": "jsonl"}, r"'csv' or Csv\(…\), not 'jsonl'; did you mean json"),
         ({"write": "merge"}, "write is 'merge'; give a write strategy"),
         ({"write": SCD2(valid_time="event"), "primary_key": "id"}, "is for tables of the lake"),
         ({"rules": "price >= 0"}, "'price >= 0' is no rule"),
