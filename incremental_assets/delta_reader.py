@@ -6,7 +6,7 @@ from pyspark.sql import DataFrameReader, SparkSession
 
 from incremental_assets.errors import SparkUnavailableError
 
-_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 
 def delta_reader(session: SparkSession) -> DataFrameReader:
@@ -14,10 +14,10 @@ def delta_reader(session: SparkSession) -> DataFrameReader:
 
     Where Spark has Delta's catalog alone, the rows that deletion vectors delete come back.
     """
-    if _EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
+    if EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
         raise SparkUnavailableError(
             "This Spark has no extension of Delta, without which rows that were deleted from a "
-            f"Delta table would be read. Start it with spark.sql.extensions={_EXTENSION} and "
+            f"Delta table would be read. Start it with spark.sql.extensions={EXTENSION} and "
             "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog."
         )
     return session.read.format("delta")

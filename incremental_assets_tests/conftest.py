@@ -32,8 +32,8 @@ _LOCALHOST, _PORT = "127.0.0.1", "spark.connect.grpc.binding.port"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    told = "where the browser's tests put the pictures of the documentation; `make pictures`"
-    parser.addoption("--pictures", type=Path, metavar="FOLDER", help=told)
+    what = "where the browser's tests put the pictures of the documentation; `make pictures`"
+    parser.addoption("--pictures", type=Path, metavar="FOLDER", help=what)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -29,7 +29,7 @@ exit "$(cat "said/$n.status")"
 
 @dataclass
 class Checkout:
-    """A checkout whose commands print what they are told to, on a machine without root."""
+    """A checkout whose commands print what is written for them, on a machine without root."""
 
     root: Path
 

@@ -292,8 +292,8 @@ def files_named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> 
     if relative - {file.path for file in found}:
         raise LakeError(
             f"{path}: Spark names files of it otherwise, such as {min(uris)}, so that they cannot "
-            "be replaced. Nothing was published. Write the path "
-            "of the lake (INCREMENTAL_ASSETS_LAKE) as Spark does, and run again."
+            "be replaced. Nothing was published. Write the path of the lake "
+            "(INCREMENTAL_ASSETS_LAKE) as Spark does, and run again."
         )
     return found
 

@@ -117,8 +117,8 @@ def stage(rows: DataFrame, path: str, folder: str, partition_by: Sequence[str]) 
     here = sum(file.rows for file in files)
     # Of a plan that was found empty nothing is observed.
     if seen is not None and files and seen.get["rows"] != here:
-        told = f"Spark wrote {seen.get['rows']:,} rows there, of which this process sees {here:,}"
-        raise _elsewhere(path, told)
+        found = f"Spark wrote {seen.get['rows']:,} rows there, of which this process sees {here:,}"
+        raise _elsewhere(path, found)
     for file in written:
         if not file.rows:  # Spark writes one, if only for its columns
             remove(f"{path}/{file.path}")

@@ -10,19 +10,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
-
-def has_bytes(kind: DataType) -> bool:
-    """Whether a value of this type is bytes, or holds some."""
-    if isinstance(kind, StructType):
-        return any(has_bytes(field.dataType) for field in kind.fields)
-    if isinstance(kind, MapType):
-        return has_bytes(kind.keyType) or has_bytes(kind.valueType)
-    return has_bytes(kind.elementType) if isinstance(kind, ArrayType) else kind == BinaryType()
+from incremental_assets.sources.rows import holds
 
 
 def in_base64(value: Column, kind: DataType) -> Column:
     """The value of this type with a text of base64, in one line, in place of all bytes."""
-    if not has_bytes(kind):
+    if not holds(kind, BinaryType):
         return value
     if isinstance(kind, StructType):
         fields = (
@@ -35,7 +28,7 @@ def in_base64(value: Column, kind: DataType) -> Column:
         return F.transform(value, lambda each: in_base64(each, of_element))
     if isinstance(kind, MapType):
         of_key, of_value = kind.keyType, kind.valueType
-        if has_bytes(of_key):
+        if holds(of_key, BinaryType):
             value = F.transform_keys(value, lambda key, _: in_base64(key, of_key))
         return F.transform_values(value, lambda _, each: in_base64(each, of_value))
     # By a setting Spark breaks lines of 76 characters, which JSON's base64 has not.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pyspark.sql import SparkSession
+
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import Frames
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "Etc/GMT", "UCT", "Zulu", "Universal"})
 
 
-def java_zone(frames: Frames) -> str:
+def java_zone(session: SparkSession) -> str:
     """The time zone of Spark's Java, where it runs tasks."""
     asked = "java_method('java.time.ZoneId', 'systemDefault') AS zone"
-    return str(frames.session.range(1).selectExpr(asked).collect()[0]["zone"])
+    return str(session.range(1).selectExpr(asked).collect()[0]["zone"])
 
 
 def require_utc(zone: str, path: str) -> None:

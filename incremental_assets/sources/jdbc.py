@@ -268,7 +268,7 @@ class FixedJdbc(FixedSource):
                 },
             )
         if any(column.kind in _OF_TIME for column in self.columns):
-            zone = frames.keep("zone of Java", lambda: nullcontext(java_zone(frames)))
+            zone = frames.keep("zone of Java", lambda: nullcontext(java_zone(frames.session)))
             require_utc(zone, self.path)
         return spelled(all_readable(read), known)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from incremental_assets.errors import SourceError
 from incremental_assets.sources.csv_format import RFC_4180, Csv
@@ -46,6 +46,17 @@ class Reading:
             return self.known[name]
         same = (kind for other, kind in self.known.items() if other.lower() == name.lower())
         return next(same, None)
+
+
+def holds(kind: DataType, *wanted: type[DataType]) -> bool:
+    """Whether a value of this type is one of the wanted types, or has one inside."""
+    if isinstance(kind, StructType):
+        return any(holds(field.dataType, *wanted) for field in kind.fields)
+    if isinstance(kind, MapType):
+        return holds(kind.keyType, *wanted) or holds(kind.valueType, *wanted)
+    if isinstance(kind, ArrayType):
+        return holds(kind.elementType, *wanted)
+    return isinstance(kind, wanted)
 
 
 @dataclass(frozen=True, slots=True)

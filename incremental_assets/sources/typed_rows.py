@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import Frames, quoted
+from incremental_assets.frames import quoted
 from incremental_assets.sources.java_zone import java_zone, require_utc
 from incremental_assets.sources.path_columns import folder_columns, relative_path
-from incremental_assets.sources.rows import OwnColumn, Reading, require_names, with_facts
+from incremental_assets.sources.rows import OwnColumn, Reading, holds, require_names, with_facts
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.storage import open_file
@@ -40,8 +40,8 @@ def orc_rows(session: SparkSession, reading: Reading) -> DataFrame:
     """
     data = reading.data
     rows = session.read.option("mergeSchema", reading.merges).orc(data.spark_paths())
-    if "timestamp" in rows.schema.simpleString():  # one without a zone is of Java's
-        require_utc(java_zone(Frames.over(session)), reading.source)
+    if holds(rows.schema, TimestampType, TimestampNTZType):  # one without a zone is of Java's
+        require_utc(java_zone(session), reading.source)
     return _typed_rows(rows, data, reading)
 
 

@@ -12,9 +12,8 @@ from typing import Literal
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.frames import Frames, checkpoint
+from incremental_assets.frames import Frames, checkpoint, is_remote, literal
 from incremental_assets.spark.intermediate import in_files
-from incremental_assets.spark.optional_jars import add_jars
 
 # What a load's result depends on, whoever started Spark and however it is configured.
 PINNED = {
@@ -150,8 +149,20 @@ def own_session(
     by Python's exit, where closing can hang.
     """
     with _opened(spark, PINNED | _BY_SIZE[size]) as session:
-        add_jars(session, jars)
+        _add_jars(session, jars)
         yield session
+
+
+def _add_jars(session: SparkSession, jars: Sequence[Path]) -> None:
+    """Have a session, and the tasks that it starts, know the classes of the jars.
+
+    A session of a Connect server gets copies of them.
+    """
+    for jar in jars:
+        if is_remote(session):
+            session.addArtifacts(str(jar))
+        else:
+            session.sql("ADD JAR " + literal(str(jar)))
 
 
 @contextmanager

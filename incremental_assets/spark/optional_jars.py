@@ -6,15 +6,11 @@ is made for one class path.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.spark.jars import Jar, fetch, is_right, locked_jars
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SETS = ("kafka",)
 """The sets that there are, each with a lock file of its name."""
@@ -37,20 +33,6 @@ def jars_of(names: Collection[str], cache: Path) -> list[Path]:
     Raises SparkUnavailableError if they were never resolved or were changed since.
     """
     return [_checked(jar, name, cache) for name in names for jar in locked_jars(lock_of(name))]
-
-
-def add_jars(session: SparkSession, jars: Sequence[Path]) -> None:
-    """Have a session, and the tasks that it starts, know the classes of the jars.
-
-    A session of a Connect server gets copies of them.
-    """
-    from incremental_assets.frames import is_remote, literal  # not for a command that says its sets
-
-    for jar in jars:
-        if is_remote(session):
-            session.addArtifacts(str(jar))
-        else:
-            session.sql("ADD JAR " + literal(str(jar)))
 
 
 def _checked(jar: Jar, name: str, cache: Path) -> Path:

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pyspark
 from pyspark.sql import SparkSession
 
+from incremental_assets.delta_reader import EXTENSION
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
@@ -35,7 +36,7 @@ SESSION_CONF = {
 
 # What makes Spark know Delta, wherever it is started from here.
 _DELTA_CONF = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.extensions": EXTENSION,
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 

@@ -10,9 +10,11 @@ from pyspark.sql import functions as F
 
 from incremental_assets.delta import lookup
 from incremental_assets.delta.delta_log import find_commit
-from incremental_assets.delta.merge import OLD, TO_DELETE, merge, replace_rows
+from incremental_assets.delta.merge import OLD, TO_DELETE, files_named, merge, replace_rows
 from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import DataFile
 from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.errors import LakeError
 from incremental_assets.frames import FEW_VALUES, Frames
 from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
 from incremental_assets_tests.thorough import thorough
@@ -202,3 +204,11 @@ def test_the_rows_of_a_file_are_replaced_and_others_carried_forward(
     kept = [("b", "2017-01-01", 2), ("c", "2017-01-02", 3)]
     assert small.rows() == sorted([(i, str(d), n) for i, d, n in repaired] + kept)
     assert (carried, merged.deleted) == ({(JAN_1,): 1}, 1)
+
+
+def test_a_file_that_spark_names_otherwise_is_not_kept_with_what_replaces_it() -> None:
+    files = [DataFile("dt=1/a b.parquet", {}), DataFile("dt=1/c.parquet", {})]
+
+    assert files_named("/lake/t", files, {"file:///lake/t/dt=1/a%20b.parquet"}) == files[:1]
+    with pytest.raises(LakeError, match=r"such as file:///lake//t/dt=1/c\.parquet"):
+        files_named("/lake/t", files, {"file:///lake//t/dt=1/c.parquet"})
