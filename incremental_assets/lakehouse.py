@@ -17,7 +17,6 @@ from incremental_assets.engine.batch import BatchKind, Outcome
 from incremental_assets.engine.kinds import kind_of
 from incremental_assets.engine.load import load
 from incremental_assets.engine.replay import ReplayBatch
-from incremental_assets.engine.retraction import retraction_of
 from incremental_assets.engine.settling import TableSettling
 from incremental_assets.engine.table_load import LoadContext, TableSteps
 from incremental_assets.ledger.entry import Entry
@@ -149,7 +148,7 @@ class Lakehouse:
         `plan_retraction` does.
         """
         planned = partial(plan_retraction, table, paths, why, self.settings)
-        return self._load(table, days, planned, run_id, "a retraction", retraction_of(table))
+        return self._load(table, days, planned, run_id, "a retraction")
 
     def in_lake(self, lake: str, now: datetime) -> Lakehouse:
         """The same tables and sources in another lake, where it is always `now`.
@@ -239,7 +238,7 @@ class Lakehouse:
             self.log(_what(table, alike))
             to_log, since = list[Outcome](), time.monotonic()
             for number, work in enumerate(alike, 1):
-                how = kind or kind_of(table, work.mode)
+                how = kind or kind_of(table, work.mode, work.kind)
                 steps = TableSteps(lake, table, work, after, run_id, how)
                 outcome = self._load_batch(table, work, steps)
                 after = outcome.entries[0].batch

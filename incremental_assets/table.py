@@ -10,7 +10,6 @@ from typing import Literal
 
 from pyspark.sql import DataFrame
 
-from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
@@ -211,16 +210,6 @@ class Table:
         return self.source is not None and self.landing_column is None
 
     @property
-    def files(self) -> Files:
-        """How files are compared, where the source is files."""
-        return self.changes if isinstance(self.changes, Files) else Files()
-
-    @property
-    def snapshots(self) -> SnapshotDiff | None:
-        """How its snapshots are compared, where it reads such."""
-        return self.changes if isinstance(self.changes, SnapshotDiff) else None
-
-    @property
     def is_typed(self) -> bool:
         """Whether the table types what bronze holds."""
         return self.facts is not None and self.facts.layer == "bronze"
@@ -294,7 +283,6 @@ class Table:
         if self.is_typed:
             structural = structural_rules(self.of_payload)
             found |= {name: Check(*fields) for name, fields in structural.items()}
-        if self.layer == "bronze" and self.snapshots is not None:
-            most = f"{self.snapshots.max_deleted_share:.0%} of the rows before it"
-            found[DELETED_SHARE] = Check(f"A snapshot deletes at most {most}.", "fail")
+        if self.layer == "bronze":
+            found |= {name: Check(*fields) for name, fields in self.changes.checks().items()}
         return found

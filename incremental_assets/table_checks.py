@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
+from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_upserts import Upserts
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.files import Files
@@ -67,9 +67,7 @@ def check_table(table: Table) -> None:
     if len(set(names)) != len(names):
         raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
     structural = set(structural_rules(table.of_payload)) if table.is_typed else set()
-    if isinstance(table.changes, SnapshotDiff):
-        structural = {DELETED_SHARE}
-    taken = sorted(set(names) & structural)
+    taken = sorted(set(names) & {*structural, *table.changes.checks()})
     if taken:
         raise DefinitionError(
             f"{table.name}: every such table has the rules {taken}; give yours other names."

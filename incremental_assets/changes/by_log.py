@@ -233,7 +233,7 @@ class ChangeLog(Detector):
     def _unread(self, request: ReadRequest, most: int | None) -> LogFiles:
         """What of the log was not read yet; of versions as many as have about so many events."""
         read = version_read(request.source, self.position(request).state)
-        return new_files(request.source, request.state.files, read, most)
+        return new_files(self, request.source, request.state.files, read, most)
 
     def events(
         self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str

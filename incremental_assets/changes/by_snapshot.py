@@ -35,6 +35,7 @@ from incremental_assets.changes.snapshot_changes import (
     snapshot_changes,
     with_scope,
 )
+from incremental_assets.changes.snapshot_comparison import SnapshotComparison
 from incremental_assets.changes.source_rows import (
     own_types,
     require_columns,
@@ -57,9 +58,9 @@ from incremental_assets.frames import Frames, quoted
 from incremental_assets.plurals import counted
 from incremental_assets.quality.gate import Counted, Value
 from incremental_assets.quality.reasons import is_good
+from incremental_assets.quality.rule import Severity
 from incremental_assets.row_hash import HASH_VERSION, row_hash
 
-DELETED_SHARE = "deleted_share"
 _KEYLESS = "rows without a readable key: no delete is derived from this snapshot"
 
 
@@ -83,7 +84,6 @@ class SnapshotDiff(Detector):
     why_not_again: ClassVar[str] = (
         "each snapshot overwrites the one before, so there is none to read again"
     )
-    compares_days: ClassVar[bool] = True
     changed_at: ClassVar[str] = "_landing_day"
 
     key: tuple[str, ...]
@@ -116,6 +116,15 @@ class SnapshotDiff(Detector):
         require_function("SnapshotDiff: watermark", self.watermark)
 
     @property
+    def comparison(self) -> SnapshotComparison:
+        """By its own key, ignored columns, parts and limit."""
+        return SnapshotComparison(self.key, self.ignore, self.scope, self.max_deleted_share)
+
+    def checks(self) -> Mapping[str, tuple[str, Severity]]:
+        """That no snapshot deletes too much."""
+        return self.comparison.checks()
+
+    @property
     def positioned_by(self) -> str:
         return ", ".join(self.key)
 
@@ -124,6 +133,10 @@ class SnapshotDiff(Detector):
         after: datetime | None = (self.watermark or furthest)(before, seen)
         found: datetime | None = checked("the snapshot", before, after, seen)
         return found
+
+    def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
+        """The same as text, from one moment of a snapshot to another."""
+        return as_text(self.advanced(instant(before), Seen(lowest, highest, rows, now)))
 
     def inspect(self, request: ReadRequest) -> Inspection:
         """By the fingerprint; a snapshot of another moment is new, whatever it holds."""

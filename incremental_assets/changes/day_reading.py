@@ -19,6 +19,7 @@ from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampTyp
 
 from incremental_assets.changes.position import without_fingerprints
 from incremental_assets.changes.progress import SequenceStep
+from incremental_assets.changes.snapshot_comparison import SnapshotComparison
 from incremental_assets.days import utc_today
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.frames import quoted
@@ -56,8 +57,7 @@ class DayReading:
     `watermark_by_day`: each day has a watermark of its own, else the source has one.
     `state_of_source`: the position is of the source, whichever days were loaded. `reads_once`:
     files and versions that were read are not read again. `needs_offsets`: it reads sources whose
-    rows have offsets. `compares_days`: a day has all that there is, and the table what differs from
-    the day before. `changed_at` is the column of bronze that shows from when a change counts.
+    rows have offsets. `changed_at` is the column of bronze that shows from when a change counts.
     """
 
     cursor_type: ClassVar[str] = "decimal(38,0)"
@@ -65,8 +65,17 @@ class DayReading:
     state_of_source: ClassVar[bool] = False
     reads_once: ClassVar[bool] = False
     needs_offsets: ClassVar[bool] = False
-    compares_days: ClassVar[bool] = False
     changed_at: ClassVar[str] = "payload"
+
+    @property
+    def comparison(self) -> SnapshotComparison | None:
+        """How a day is compared with the one before; None where a day has rows of its own."""
+        return None
+
+    @property
+    def compares_days(self) -> bool:
+        """Whether a day has all that there is, and the table what differs from the day before."""
+        return self.comparison is not None
 
     @property
     def cursor_column(self) -> str | None:

@@ -8,9 +8,9 @@ reads its days by `DayReading`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType
@@ -23,9 +23,13 @@ from incremental_assets.changes.position import Position, without_fingerprints
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.errors import DefinitionError
+from incremental_assets.file_identity import FileLike, is_as_listed
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.quality.gate import Counted, Value
+from incremental_assets.quality.rule import Severity
+
+File = TypeVar("File", bound=FileLike)
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,40 @@ class Detector(DayReading):
     def left_out(self) -> tuple[str, ...]:
         """Columns of the source that say how it is read, and do not come into a target."""
         return ()
+
+    def checks(self) -> Mapping[str, tuple[str, Severity]]:
+        """What a load of a bronze table is judged by besides its rules, by name.
+
+        Each with its description and its severity; mostly none.
+        """
+        return {}
+
+    def new_and_changed(
+        self,
+        listed: Sequence[File],
+        known: Mapping[str, FileLike],
+        tagged: Callable[[File], File],
+    ) -> tuple[list[File], list[File]]:
+        """Split what is listed into new files and changed ones, each with its tag.
+
+        `known` are the files as they were loaded, by path; `tagged` gives a file its tag, which
+        may mean reading it. Files are known by path, size and tag, never by modification time
+        alone. The tag is the store's own, or a digest of the content where a store or a disk has
+        none. A file whose size and modification time are as they were is taken as unchanged
+        without reading it; one whose time changed is compared by its tag. A known file that is
+        missing is no change: it may have been archived.
+        """
+        new: list[File] = []
+        changed: list[File] = []
+        for file in listed:
+            before = known.get(file.path)
+            if before is None:
+                new.append(tagged(file))
+            elif not is_as_listed(file, before):
+                now = tagged(file)
+                if (now.size, now.tag) != (before.size, before.tag):
+                    changed.append(now)
+        return new, changed
 
     def position(self, request: ReadRequest) -> Position:
         """Where the last load left off. Raises WatermarkError if another detector left it."""

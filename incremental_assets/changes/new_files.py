@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
-from incremental_assets.changes.files import Files
+from incremental_assets.changes.detector import Detector
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.sources.source import Added, FixedSource, Version
@@ -78,6 +78,7 @@ def bounded(
 
 
 def new_files(
+    changes: Detector,
     fixed: FixedSource,
     known: Mapping[str, FileEntry],
     read: Version | None,
@@ -85,14 +86,14 @@ def new_files(
 ) -> LogFiles:
     """What is new, found without Spark.
 
-    Of files those that are not `known`; of versions all after the one that was `read`, or as many
-    as have about `most` events.
+    Of files those that `changes` takes for new, or for changed since they were `known`; of versions
+    all after the one that was `read`, or as many as have about `most` events.
 
     Raises SourceError if the log cannot be listed, or some of it is gone.
     """
     if fixed.version is not None:
         return commits_since(fixed, read, most)
-    new, changed = Files().new_and_changed(fixed.files, known, fixed.tagged)
+    new, changed = changes.new_and_changed(fixed.files, known, fixed.tagged)
     files = tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in (*new, *changed))
     return LogFiles(fixed, files, nothing=not files)
 

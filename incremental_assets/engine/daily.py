@@ -12,7 +12,7 @@ from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
 from incremental_assets.engine.gold import change_set, destination, judge, made_rows, upstream_rows
 from incremental_assets.frames import Frames
-from incremental_assets.writes import ReplaceDay
+from incremental_assets.writes.whole_days import stage_days
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class DailyBatch(DayBatch[_Made]):
         read = [upstream_rows(session, batch, each) for each in table.upstreams]
         rows = made_rows(batch, read)
         notes = widen(session, batch.path, table.name, rows.schema.fields)
-        to = destination(batch, days=tuple(batch.work.days))
-        write = ReplaceDay().stage(frames, to, change_set(rows))
+        days = tuple(batch.work.days)
+        write = stage_days(destination(batch, days=days), change_set(rows), "dt", days)
         return _Made(read[0], replace(write, notes=tuple(notes)))
 
     def gate(self, batch: Batch, frames: Frames, read: _Made) -> Outcome:

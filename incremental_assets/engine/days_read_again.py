@@ -14,7 +14,7 @@ from incremental_assets.quality.gate import count
 from incremental_assets.quality.judge import judge_target, require_passed
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.quality.rule import RowRule
-from incremental_assets.writes.replace_day import days_in, is_of_days
+from incremental_assets.writes.whole_days import days_in, is_of_days
 
 
 def with_rows_of_days(

@@ -9,19 +9,23 @@ from incremental_assets.engine.daily import DailyBatch
 from incremental_assets.engine.joined import JoinedBatch
 from incremental_assets.engine.keyed import KeyedBatch
 from incremental_assets.engine.landing import LandingBatch
+from incremental_assets.engine.retraction import LandingRetraction, SnapshotRetraction
 from incremental_assets.engine.silver import TypedBatch
 from incremental_assets.engine.snapshots import SnapshotBatch
 from incremental_assets.engine.stored import StoredBatch
-from incremental_assets.ledger.entry import Mode
+from incremental_assets.ledger.entry import Kind, Mode
 from incremental_assets.table import Table
 
 
-def kind_of(table: Table, mode: Mode = "rebuild") -> BatchKind[Any]:
-    """How the table is loaded; the note of its commits does not depend on the mode."""
+def kind_of(table: Table, mode: Mode = "rebuild", kind: Kind = "advance") -> BatchKind[Any]:
+    """How the table is loaded; what a commit says of a batch depends on neither mode nor kind."""
     if table.layer == "bronze":
+        retracts = kind == "retract"
         if table.changes.compares_days:
-            return SnapshotBatch()
-        return LandingBatch() if table.feed is not None else StoredBatch()
+            return SnapshotRetraction() if retracts else SnapshotBatch()
+        if table.feed is not None:
+            return LandingRetraction() if retracts else LandingBatch()
+        return StoredBatch()
     if table.is_typed:
         return TypedBatch()
     if table.write.recomputes_keys:

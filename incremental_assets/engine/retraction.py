@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from incremental_assets.delta.delta_table import rows_by_file, version_of
 from incremental_assets.delta.read import no_rows, plain_files
 from incremental_assets.delta.staged_write import StagedWrite
-from incremental_assets.engine.batch import Batch, BatchKind, Outcome
+from incremental_assets.engine.batch import Batch, Outcome
 from incremental_assets.engine.landing import LandingBatch
 from incremental_assets.engine.snapshot_base import RETRACTED
 from incremental_assets.engine.snapshot_diff import (
@@ -30,15 +30,9 @@ from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.retract import left_of_snapshot
-from incremental_assets.table import Table
 
 DECISION = "retracted"
 """Where the note of a commit has the retracted files, and who decided it, and why."""
-
-
-def retraction_of(table: Table) -> BatchKind[Any]:
-    """How files are taken out of a bronze table of a landed feed, one day at a time."""
-    return SnapshotRetraction() if table.changes.compares_days else LandingRetraction()
 
 
 class LandingRetraction(LandingBatch):

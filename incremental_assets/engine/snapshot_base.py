@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.position import parsed
+from incremental_assets.changes.snapshot_comparison import SnapshotComparison
 from incremental_assets.delta.delta_log import changed_by_others, transaction
 from incremental_assets.delta.delta_table import (
     active_paths,
@@ -72,6 +73,13 @@ class Base:
         )
 
 
+def comparison_of(batch: Batch) -> SnapshotComparison:
+    """How the batch's table compares snapshots."""
+    comparison = batch.table.changes.comparison
+    assert comparison is not None  # else the batch is of another kind
+    return comparison
+
+
 def base_before(batch: Batch, day: date) -> Base | None:
     """The base of the batch's table, if it holds for a day before this one."""
     path = base_path(batch.path)
@@ -122,8 +130,8 @@ def is_due(batch: Batch, day: date) -> date | None:
         return until  # what it holds may be what somebody deleted
     count = base.count if base is not None else 0
     last = batch.view.table(batch.table.name).last_published[until].rows_read
-    is_part = batch.table.snapshots is not None and batch.table.snapshots.scope
-    size = max(last, count) if is_part else last  # a part has few of the rows that are there
+    scope = comparison_of(batch).scope
+    size = max(last, count) if scope else last  # a part has few of the rows that are there
     most = max(MOST_TIMES * size, FEW_ROWS)
     rows = sum(since) + count
     files = max(MOST_FILES, len(base.table.files) if base is not None else 0)

@@ -11,12 +11,17 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.position import parsed, state_of
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch
-from incremental_assets.engine.snapshot_base import base_before, is_due, loaded_days, write_base
+from incremental_assets.engine.snapshot_base import (
+    base_before,
+    comparison_of,
+    is_due,
+    loaded_days,
+    write_base,
+)
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, with_is_among
 from incremental_assets.ledger.entry import Entry
@@ -32,14 +37,14 @@ CARRIED_FORWARD = "carried"
 
 def identified(rows: DataFrame, batch: Batch) -> DataFrame:
     """Rows with `payload`, `_raw` and `_file`, and what identifies them: `_key` and `_hash`."""
-    changes = changes_of(batch)
+    comparison = comparison_of(batch)
     line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
-    whole = payload_hash("payload", changes.ignore)
+    whole = payload_hash("payload", comparison.ignore)
     return rows.select(
         "payload",
         "_raw",
         "_file",
-        _identity(changes.key).alias(KEY),
+        _identity(comparison.key).alias(KEY),
         F.when(F.col("_raw").isNotNull(), line).otherwise(whole).alias(HASH),
     )
 
@@ -91,7 +96,7 @@ def units_in(snapshot: DataFrame, batch: Batch) -> Units:
 
     Raises SourceError where no row has a column of the scope, or the rows have too many units.
     """
-    scope = changes_of(batch).scope
+    scope = comparison_of(batch).scope
     if not scope:
         return ALL_UNITS
     fields = F.col("payload").try_cast("map<string,variant>")
@@ -116,7 +121,7 @@ def units_in(snapshot: DataFrame, batch: Batch) -> Units:
 
 def units_of_day(batch: Batch, day: date) -> Units:
     """The units that the snapshot of a day covers, as the ledger has them."""
-    scope = changes_of(batch).scope
+    scope = comparison_of(batch).scope
     if not scope:
         return ALL_UNITS
     state = parsed(batch.view.table(batch.table.name).position(day))
@@ -193,7 +198,7 @@ def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataF
     state = rows.groupBy(KEY).agg(last.alias("last")).select(KEY, "last.*")
     state = state.where(f"{OPERATION} NOT IN ('delete', '{CARRIED_FORWARD}')")
     if not _as_before(batch):
-        state = state.withColumn(HASH, payload_hash("payload", changes_of(batch).ignore))
+        state = state.withColumn(HASH, payload_hash("payload", comparison_of(batch).ignore))
     return state.select(*STATE)
 
 
@@ -292,7 +297,7 @@ def _lines_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:
 
 def hashing(batch: Batch) -> dict[str, Any]:
     """How rows are hashed now, for the ledger."""
-    return {"hash_version": HASH_VERSION, "ignore": sorted(changes_of(batch).ignore)}
+    return {"hash_version": HASH_VERSION, "ignore": sorted(comparison_of(batch).ignore)}
 
 
 def _as_before(batch: Batch) -> bool:
@@ -308,9 +313,3 @@ def _as_before(batch: Batch) -> bool:
 def is_damaged(entry: Entry) -> bool:
     """Whether the snapshot that a batch loaded held rows without a readable key."""
     return bool(state_of(entry).get("keyless"))
-
-
-def changes_of(batch: Batch) -> SnapshotDiff:
-    """The detector of the batch's table."""
-    assert batch.table.snapshots is not None
-    return batch.table.snapshots

@@ -22,16 +22,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from incremental_assets import plurals
-from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.position import FINGERPRINT, parsed
-from incremental_assets.changes.watermark import Seen, as_text, instant
 from incremental_assets.delta.delta_log import Commit, partition_day
 from incremental_assets.delta.read import no_rows
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_rows
-from incremental_assets.engine.snapshot_base import RETRACTED, loaded_days
+from incremental_assets.engine.snapshot_base import RETRACTED, comparison_of, loaded_days
 from incremental_assets.engine.snapshot_diff import (
     ALL_UNITS,
     HASH,
@@ -41,7 +39,6 @@ from incremental_assets.engine.snapshot_diff import (
     UNITS,
     Units,
     changes_after,
-    changes_of,
     differing,
     hashing,
     identified,
@@ -187,9 +184,9 @@ def _refuse_duplicates(batch: Batch, day: date, snapshot: DataFrame) -> int:
         more = " and others" if len(twice) > 5 else ""
         raise SourceError(
             f"{batch.table.name}, {day}: the snapshot holds keys "
-            f"({', '.join(changes_of(batch).key)}) more than once: {'; '.join(twice[:5])}{more}. "
-            "It is unknown which row is right, so nothing was "
-            "loaded; repair the snapshot, or name a key that is unique."
+            f"({', '.join(comparison_of(batch).key)}) more than once: {'; '.join(twice[:5])}"
+            f"{more}. It is unknown which row is right, so nothing was loaded; repair the "
+            "snapshot, or name a key that is unique."
         )
     return next((row["count"] for row in found if row[KEY] is None), 0)
 
@@ -215,7 +212,7 @@ def _judge(
     batch: Batch, day: date, counted: SnapshotCounts, units: Units
 ) -> tuple[Entry, list[RuleResult]]:
     (claim,) = batch.claims
-    changes = changes_of(batch)
+    changes = batch.table.changes
     empty = tuple(file.path for file in claim.files if file.size == 0)
     history = batch.view.table(batch.table.name)
     there = loaded_days(batch)
@@ -232,12 +229,15 @@ def _judge(
         day=day,
         now=batch.now,
     )
-    results = [_deletes(changes, counted), *judge_day(batch.table.rules, counts)]
+    deletes = comparison_of(batch).judged(counted.snapshot, counted.before, counted.deleted)
+    results = [deletes, *judge_day(batch.table.rules, counts)]
     results = batch.accepting(results, day)
     outcome = verdict(results)
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
     low = history.last.high if history.last else ""
-    seen = Seen(at, at, counted.snapshot, batch.now)
+    high = low
+    if not outcome["held_by"]:
+        high = changes.high_after(low, at, at, counted.snapshot, batch.now)
     entry = replace(
         claim,
         **outcome,
@@ -247,38 +247,17 @@ def _judge(
         rows_deleted=counted.deleted,
         bytes=sum(file.size for file in claim.files),
         low=low,
-        high=low if outcome["held_by"] else as_text(changes.advanced(instant(low), seen)),
+        high=high,
         position=_position(batch, counted, units),
     )
     return entry, results
-
-
-def _deletes(changes: SnapshotDiff, counted: SnapshotCounts) -> RuleResult:
-    """Whether the snapshot deletes no more than it may."""
-    share = counted.deleted / counted.before if counted.before else 0.0
-    passed = share <= changes.max_deleted_share
-    of = f"{counted.deleted:,} of {plurals.counted(counted.before, 'row')} ({share:.1%})"
-    found = f"the snapshot deletes {of}"
-    if not passed and not counted.snapshot:
-        found = (
-            f"the snapshot has no row, and {counted.before:,} were there: deliver it whole, or "
-            "take its file away; if it is accepted, nothing changes"
-        )
-    elif not passed:
-        found = (
-            f"the snapshot would delete {of}, and at most {changes.max_deleted_share:.1%} may go "
-            "at once: look whether it is whole, and accept the day if it is"
-        )
-    return RuleResult(
-        DELETED_SHARE, "fail", passed, found, share, changes.max_deleted_share, counted.before
-    )
 
 
 def _position(batch: Batch, counted: SnapshotCounts, units: Units) -> str:
     fixed = batch.work.source
     state = {
         "detector": batch.claims[0].detector,
-        "column": changes_of(batch).positioned_by,
+        "column": batch.table.changes.positioned_by,
         **hashing(batch),
         "keyless": counted.keyless,
     }

@@ -35,7 +35,7 @@ def plan_landed(
     inspection: Inspector = INSPECTOR,
 ) -> Plan:
     """What loading these landing days of a feed would do now."""
-    history = view.table(table.name)
+    history, snapshots = view.table(table.name), table.changes.compares_days
     fresh: dict[date, DayWork] = {}
     repaired: dict[date, DayWork] = {}
     idle: list[date] = []
@@ -52,7 +52,7 @@ def plan_landed(
         waits[day] = waiting = [
             f for f in there if f.waits and not is_as_loaded(f, history.files(day).get(f.path))
         ]
-        if waiting and table.changes.compares_days:  # without them it is another snapshot
+        if waiting and snapshots:  # without them it is another snapshot
             idle.append(day)
             continue
         listed = _without(there, waiting)
@@ -62,23 +62,18 @@ def plan_landed(
         _require_same_layout(table, feed, new, history, day)
         back = _retracted_again(listed, changed, history, day)
         returned += back
-        if not (new or changed):
+        files = (*new, *changed)
+        if not files:
             if held is None or waiting:
                 idle.append(day)
                 continue
-            rest = listed if table.changes.compares_days else ()
-            new, why = [tagged(f) for f in rest if f.path not in back], HELD_IS_GONE
-        files = (*new, *changed)
-        if table.changes.compares_days:  # a snapshot is all files of its folder
-            read = {file.path: file for file in files}
-            files = tuple(read.get(f.path, f) for f in listed if f.path not in back)
+            why = HELD_IS_GONE
+        if snapshots:
+            files = _of_snapshot([f for f in listed if f.path not in back], files, tagged)
         due = repaired if changed else fresh
         due[day] = DayWork(day, why, (), files)
     digests.store()
-    if table.changes.compares_days:
-        works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
-    else:
-        works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
+    works = works_of(table, history, fresh, repaired)
     to_read = [file for work in works for file in work.files]
     waiting = [file for files in waits.values() for file in files]
     noted = other_format(feed, to_read), *other_content(feed, settings.landing, to_read)
@@ -89,7 +84,7 @@ def plan_landed(
             f"read: {', '.join(returned[:_NAMED])}. To load it, land it under another name."
         )
     of_days = {day: _waiting(files) for day, files in waits.items() if files}
-    return Plan(tuple(w for w in works if w.days), {}, tuple(idle), tuple(notes), of_days)
+    return Plan(works, {}, tuple(idle), tuple(notes), of_days)
 
 
 def _waiting(files: Sequence[SourceFile]) -> str:
@@ -160,7 +155,7 @@ def _pending(
     table: Table, listed: Sequence[SourceFile], history: TableHistory, day: date, tagged: Tag
 ) -> tuple[list[SourceFile], list[SourceFile], str]:
     """The files of a day that are new, those whose rows are to be replaced, and why."""
-    new, changed = table.files.new_and_changed(listed, history.files(day), tagged)
+    new, changed = table.changes.new_and_changed(listed, history.files(day), tagged)
     why = [f"{counted(len(changed), 'loaded file')} changed"] if changed else []
     wanted = history.to_load_again.get(day, frozenset()) - {file.path for file in changed}
     again = [tagged(file) for file in listed if file.path in wanted]
@@ -175,11 +170,36 @@ def _pending(
     return new, [*changed, *again], ", ".join(why)
 
 
-def snapshot_work(history: TableHistory, day: DayWork) -> Work:
-    """A snapshot is a batch of its own: the next one is compared with it.
+def _of_snapshot(
+    there: Sequence[SourceFile], pending: Sequence[SourceFile], tagged: Tag
+) -> tuple[SourceFile, ...]:
+    """The files of a snapshot: all of its folder, also where few of them are pending.
 
-    Where the day itself or a later one is loaded, the rows of a day are replaced.
+    Those that are have their tags; where none is, all get theirs.
     """
+    known = {file.path: file for file in pending}
+    return tuple(known.get(file.path, file) if known else tagged(file) for file in there)
+
+
+def works_of(
+    table: Table,
+    history: TableHistory,
+    fresh: Mapping[date, DayWork],
+    repaired: Mapping[date, DayWork],
+) -> tuple[Work, ...]:
+    """The batches that load these days: those whose rows are new, and those that are replaced.
+
+    A snapshot is a batch of its own: the next one is compared with it.
+    """
+    if table.changes.compares_days:
+        days = sorted({**fresh, **repaired}.items())
+        return tuple(_snapshot_work(history, work) for _, work in days)
+    works = Work("append", "advance", fresh), Work("rebuild", "restate", repaired)
+    return tuple(work for work in works if work.days)
+
+
+def _snapshot_work(history: TableHistory, day: DayWork) -> Work:
+    """Where the day itself or a later one is loaded, the rows of a day are replaced."""
     if any(loaded >= day.day for loaded in history.last_committed):
         return Work("rebuild", "restate", {day.day: day})
     return Work("append", "advance", {day.day: day})

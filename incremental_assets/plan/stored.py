@@ -21,8 +21,8 @@ from incremental_assets.ledger.entry import Entry, Window
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
-from incremental_assets.plan.landed import HELD_IS_GONE, snapshot_work
-from incremental_assets.plan.work import FIRST_LOAD, DayWork, Plan, Work, first_load
+from incremental_assets.plan.landed import HELD_IS_GONE, works_of
+from incremental_assets.plan.work import FIRST_LOAD, DayWork, Plan, first_load
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landing_root import require_root
@@ -86,12 +86,9 @@ def plan_stored(
             rows, files = ("" if each is None else each.get(day, "") for each in (seen, listed))
             found[day] = replace(work, seen=rows, listed=files)
     idle = tuple(day for day in days if day not in found)
-    if table.changes.compares_days:
-        works = [snapshot_work(history, work) for work in found.values()]
-    else:
-        works = [Work("append", "advance", found)] if found else []
+    works = works_of(table, history, found, {})
     other = _ended_by_another_day(table, history, idle, today)
-    return Plan(tuple(works), {}, idle, notes=tuple(filter(None, (*fixed.notes, other))))
+    return Plan(works, {}, idle, notes=tuple(filter(None, (*fixed.notes, other))))
 
 
 def _ended_by_another_day(
@@ -144,8 +141,7 @@ def _planned_by_days(
             why = work.why if day in history.rewound else counted(part.rows, "new row")
             found[day] = replace(work, why=why, rows=part.rows, seen=part.fingerprint)
     idle = tuple(day for day in days if day not in found)
-    works = (Work("append", "advance", found),) if found else ()
-    return Plan(works, {}, idle, notes=fixed.notes)
+    return Plan(works_of(table, history, found, {}), {}, idle, notes=fixed.notes)
 
 
 def last_inspection(table: Table, history: TableHistory, day: date) -> Entry | None:
@@ -225,5 +221,5 @@ def _unread(
         again = history.to_load_again.get(day, ())
         known = {path: file for path, file in history.files(day).items() if path not in again}
     tagged = inspection.tags(fixed.tagged, known)
-    new, changed = table.files.new_and_changed(fixed.files, known, tagged)
+    new, changed = table.changes.new_and_changed(fixed.files, known, tagged)
     return (*new, *changed)

@@ -54,7 +54,8 @@ def bronze_rebuild(asked: Asked) -> LakeRebuild:
 def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     """Files in day folders: those that are as they were when they were loaded."""
     table, history, landing = asked.table, asked.history, asked.lakehouse.settings.landing
-    snapshots, span = table.changes.compares_days, asked.days
+    comparison, span = table.changes.comparison, asked.days
+    snapshots = comparison is not None
     days = [
         day
         for day in sorted(history.last_committed)
@@ -68,7 +69,7 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
         gone, known = history.retracted(day), history.files(day)
         there = feed.files(landing, day, history)
         listed = [file for file in there if not file.waits or file.path in known]
-        new, changed = table.files.new_and_changed(
+        new, changed = table.changes.new_and_changed(
             listed, known, partial(with_content_tag, landing)
         )
         other = {file.path for file in (*new, *changed)}
@@ -91,9 +92,9 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
             notes.append(f"{day}: {_files([file.path for file in new])} are not loaded yet")
         if day not in left_out:
             unchanged[day] = same
-    if snapshots:
+    if comparison is not None:
         known_days = [day for day in days if day in unchanged or day in left_out]
-        parts = table.snapshots is not None and bool(table.snapshots.scope)
+        parts = bool(comparison.scope)
         left_out |= _after_a_missing_snapshot(history, known_days, left_out, parts=parts)
     scope = _scope(asked, table, tuple(unchanged), left_out)
     rows = RowSelection(span, tuple(scope.left_out), files=left_out_files)

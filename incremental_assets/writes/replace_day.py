@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
-from incremental_assets.errors import DefinitionError
-from incremental_assets.frames import Frames, quoted
+from incremental_assets.frames import Frames
 from incremental_assets.writes.destination import ChangeSet, Destination
-from incremental_assets.writes.inserted import inserted, spread
 from incremental_assets.writes.strategy import WriteStrategy
+from incremental_assets.writes.whole_days import days_in, is_of_days, stage_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +31,9 @@ class ReplaceDay(WriteStrategy):
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
         """All rows of the days that the batch touches; they replace these days."""
         days: tuple[Any, ...] = tuple(to.days)
-        rows = changes.rows
         if not to.days:
             days = days_in(changes.rows, self.day)
             if changes.every is not None:
-                rows = changes.every.where(is_of_days(self.day, days))
-        staged = stage(
-            spread(rows.select(to.number, *to.written(changes.own)), to),
-            to.path,
-            to.folder,
-            to.partition_by,
-        )
-        return StagedWrite(
-            staged,
-            inserted=inserted(staged, to),
-            replaced_by=(self.day, days) if days else None,
-        )
-
-
-def days_in(rows: DataFrame, day: str) -> tuple[Any, ...]:
-    """The days that rows hold. Raises DefinitionError for a column of instants."""
-    kind = rows.schema[day].dataType.typeName()
-    if kind.startswith("timestamp"):
-        raise DefinitionError(
-            f"{day!r} is a {kind}, and a partition that is replaced has to be a day; use a date "
-            "column."
-        )
-    return tuple(row[0] for row in rows.select(quoted(day)).distinct().collect())
-
-
-def is_of_days(day: str, days: Collection[Any]) -> Column:
-    """Whether the day of a row is among these, which may hold None."""
-    column = F.col(quoted(day))
-    found = column.isin([each for each in days if each is not None])
-    return found | column.isNull() if None in days else found
+                every = changes.every.where(is_of_days(self.day, days))
+                changes = replace(changes, rows=every)
+        return stage_days(to, changes, self.day, days)

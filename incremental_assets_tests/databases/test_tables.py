@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog, Sequence, SnapshotDiff
-from incremental_assets.engine.snapshots import DELETED_SHARE
+from incremental_assets.changes.snapshot_comparison import DELETED_SHARE
 from incremental_assets.errors import DefinitionError, SnapshotError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.loaders import (

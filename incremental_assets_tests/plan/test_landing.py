@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from incremental_assets.changes.files import F, Files
+from incremental_assets.changes import ChangeLog, Files
+from incremental_assets.changes.detector import Detector, File
 from incremental_assets.errors import SourceError
 from incremental_assets.file_identity import FileLike
 from incremental_assets.ledger.view import LedgerView
@@ -274,19 +275,33 @@ def test_a_held_landing_day_whose_files_are_gone_or_as_before_is_loaded_without_
     assert why_pending(EVENTS, still, settings, jan(1), jan(31)) == {}
 
 
-class Announced(Files):
+class Announced(Detector):
     """A file counts once a second one in its folder announces it."""
 
     def new_and_changed(
-        self, listed: Sequence[F], known: Mapping[str, FileLike], tagged: Callable[[F], F]
-    ) -> tuple[list[F], list[F]]:
+        self,
+        listed: Sequence[File],
+        known: Mapping[str, FileLike],
+        tagged: Callable[[File], File],
+    ) -> tuple[list[File], list[File]]:
         there = {file.path for file in listed}
         ready = [file for file in listed if f"{file.path}.done" in there]
         return super().new_and_changed(ready, known, tagged)
 
 
-def test_a_detector_of_ones_own_decides_which_files_are_new(settings: Settings) -> None:
-    table = replace(EVENTS, changes=Announced())
+class AnnouncedFiles(Announced, Files):
+    pass
+
+
+class AnnouncedLog(Announced, ChangeLog):
+    pass
+
+
+@pytest.mark.parametrize("changes", [AnnouncedFiles(), AnnouncedLog()], ids=["files", "log"])
+def test_a_detector_of_ones_own_decides_which_files_are_new(
+    settings: Settings, changes: Detector
+) -> None:
+    table = replace(EVENTS, changes=changes, day=None)
     land(settings, 1, "a.jsonl")
 
     assert planned(table, [1], EMPTY, settings).idle == (jan(1),)

@@ -109,7 +109,7 @@ def test_what_a_silver_table_makes_of_its_rows_is_reported_by_its_bronze_table()
 
     assert silver.log == ChangeLog()
     assert USERS.log is None
-    assert COPIES.files == Files()
+    assert set(COPIES.checks()) == {"deleted_share"}
 
 
 @pytest.mark.parametrize("path", ["../orders", "a//b", "or ders", "", "a/.hidden", "x`y"])
