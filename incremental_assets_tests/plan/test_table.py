@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
+from incremental_assets.changes import ChangeLog, Sequence, SnapshotDiff, Timestamp
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null
