@@ -28,6 +28,13 @@ NOT_OVER_CONNECT = re.compile(r"\bsparkContext\b|\.rdd\b|\bfrom delta\.tables\b"
 # Dagster exports no type of a run launcher (see pyproject.toml).
 EXEMPT = {"orchestration/launcher.py"}
 EXEMPT_TESTS = {"orchestration/test_heartbeats.py", "orchestration/test_launcher.py"}
+# Settings, and users and passwords of sources; the others start a process, or are started as one,
+# and hand on what Python, Java, Spark and Dagster read themselves.
+READS_ENVIRONMENT = {"settings.py", "sources/credentials.py"}
+HANDS_ENVIRONMENT_ON = {
+    *("cli/connect.py", "orchestration/instance.py", "spark/server.py", "spark/start.py"),
+    "warm_up.py",
+}
 
 
 def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -127,6 +134,12 @@ def test_a_line_that_uses_a_private_part_is_found(line: str) -> None:
 )
 def test_a_line_that_uses_what_connect_lacks_is_found(line: str) -> None:
     assert NOT_OVER_CONNECT.search(line)
+
+
+def test_settings_and_credentials_are_read_from_the_environment_in_one_place_each() -> None:
+    used = files_with(re.compile(r"\bos\.environ\b|\bgetenv\b"), ROOT)
+
+    assert used == READS_ENVIRONMENT | HANDS_ENVIRONMENT_ON
 
 
 def test_where_the_assets_are_is_said_once_the_ui_answers() -> None:
