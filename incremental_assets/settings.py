@@ -1,4 +1,8 @@
-"""One frozen settings object; the environment is read here and nowhere else."""
+"""One frozen settings object; settings are read from the environment here and nowhere else.
+
+Users and passwords of sources are no settings (`sources/credentials.py`); what Spark and Java
+themselves read in the environment is passed on where Spark is started.
+"""
 
 from __future__ import annotations
 

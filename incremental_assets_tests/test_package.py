@@ -21,12 +21,20 @@ from incremental_assets.settings import PROJECT_ROOT
 
 SOURCE = Path(incremental_assets.__file__).read_text()
 ROOT = Path(incremental_assets.__file__).parent
-# What a Spark Connect session has not, and what any release of a library may change.
-PRIVATE = re.compile(
-    r"\b(sparkContext|_jvm|_jsc|_gateway)\b|\.rdd\b|\bfrom delta\.tables\b|\bdagster\._[a-z]"
-)
+# What any release of a library may change.
+PRIVATE = re.compile(r"\b(_jvm|_jsc|_jdf|_gateway)\b|\b(dagster|deltalake)\._[a-z]")
+# What a Spark Connect session has not. Tests may start a Spark of their own.
+NOT_OVER_CONNECT = re.compile(r"\bsparkContext\b|\.rdd\b|\bfrom delta\.tables\b")
 # Dagster exports no type of a run launcher (see pyproject.toml).
 EXEMPT = {"orchestration/launcher.py"}
+EXEMPT_TESTS = {"orchestration/test_heartbeats.py", "orchestration/test_launcher.py"}
+# Settings, and users and passwords of sources; the others start a process, or are started as one,
+# and hand on what Python, Java, Spark and Dagster read themselves.
+READS_ENVIRONMENT = {"settings.py", "sources/credentials.py"}
+HANDS_ENVIRONMENT_ON = {
+    *("cli/connect.py", "orchestration/instance.py", "spark/server.py", "spark/start.py"),
+    "warm_up.py",
+}
 
 
 def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -97,26 +105,41 @@ def test_a_name_that_the_front_door_does_not_have_is_an_attribute_error() -> Non
         _ = incremental_assets.Tabel
 
 
-def test_nothing_is_used_that_is_private_or_not_there_over_connect() -> None:
-    used = {
-        str(file.relative_to(ROOT))
-        for file in ROOT.rglob("*.py")
-        if PRIVATE.search(file.read_text())
-    }
+def files_with(pattern: re.Pattern[str], folder: Path) -> set[str]:
+    files = [file for file in folder.rglob("*.py") if file != Path(__file__)]
+    return {str(file.relative_to(folder)) for file in files if pattern.search(file.read_text())}
 
-    assert used == EXEMPT
+
+def test_nothing_is_used_that_is_private_or_not_there_over_connect() -> None:
+    assert files_with(PRIVATE, ROOT) == EXEMPT
+    assert files_with(PRIVATE, Path(__file__).parent) == EXEMPT_TESTS
+    assert files_with(NOT_OVER_CONNECT, ROOT) == set()
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        *("session.sparkContext.getConf()", "frame._jdf.sparkSession()._jvm", "rows.rdd.map(f)"),
-        *("context._gateway.jvm", "context._jsc.sc()", "from delta.tables import DeltaTable"),
+        *("frame._jdf.sparkSession()", "session._jvm", "context._gateway.jvm", "context._jsc.sc()"),
         *("from dagster._core.utils import exhaust", "import dagster._time"),
+        *("from deltalake._internal import RawDeltaTable", '"deltalake._util.encode"'),
     ],
 )
-def test_a_line_that_uses_such_a_thing_is_found(line: str) -> None:
+def test_a_line_that_uses_a_private_part_is_found(line: str) -> None:
     assert PRIVATE.search(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["session.sparkContext.getConf()", "rows.rdd.map(f)", "from delta.tables import DeltaTable"],
+)
+def test_a_line_that_uses_what_connect_lacks_is_found(line: str) -> None:
+    assert NOT_OVER_CONNECT.search(line)
+
+
+def test_settings_and_credentials_are_read_from_the_environment_in_one_place_each() -> None:
+    used = files_with(re.compile(r"\bos\.environ\b|\bgetenv\b"), ROOT)
+
+    assert used == READS_ENVIRONMENT | HANDS_ENVIRONMENT_ON
 
 
 def test_where_the_assets_are_is_said_once_the_ui_answers() -> None:

@@ -16,7 +16,7 @@ from deltalake.transaction import AddAction
 
 from incremental_assets.delta.delta_table import PROPERTIES
 from incremental_assets.delta.read import plain_files
-from incremental_assets.delta_commit import commit_files
+from incremental_assets.delta_protocol.commit import commit_files
 from incremental_assets.errors import LakeError
 from incremental_assets.locations import local_path
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 
 from incremental_assets.delta.writable import fields_of
-from incremental_assets.delta_commit import NO_HOOKS, ONCE, retried_commit
+from incremental_assets.delta_protocol.commit import NO_HOOKS, ONCE, retried_commit
 
 _COMMENT = "comment"  # Delta's protocol, "Schema Serialization Format": what Spark shows of a field
 

@@ -23,7 +23,7 @@ from incremental_assets.delta.delta_table import active_paths
 from incremental_assets.delta.publish import partition_text
 from incremental_assets.delta.read import DataFile, TableFiles, every_file, read_files
 from incremental_assets.delta.stage import NO_BATCH, Staged, discard, stage
-from incremental_assets.delta_commit import NO_HOOKS, commit_files, retried_commit
+from incremental_assets.delta_protocol.commit import NO_HOOKS, commit_files, retried_commit
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
 

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from incremental_assets.delta.delta_table import open_table, version_of
-from incremental_assets.delta_commit import NO_HOOKS, commit_files
-from incremental_assets.delta_log_files import actions_of, commit_bytes, log_files
+from incremental_assets.delta_protocol.commit import NO_HOOKS, commit_files
+from incremental_assets.delta_protocol.log_files import actions_at, log_files
 from incremental_assets.errors import LakeError
 
 FENCE = "fence"
@@ -108,7 +108,7 @@ def find_commit(path: str, app_id: str, number: int, newest: int | None = None) 
     """
     version = version_of(path) if newest is None else newest
     while version >= 0:
-        actions = _actions(path, version)
+        actions = actions_at(path, version)
         if actions is None:
             return None
         numbers = [a["txn"]["version"] for a in actions if _is_txn(a, app_id)]
@@ -132,7 +132,7 @@ def commits(path: str, app_id: str) -> Iterator[tuple[int, datetime, Commit]]:
     """
     table = DeltaTable(path)
     for version in range(table.version(), -1, -1):
-        actions = _actions(path, version)
+        actions = actions_at(path, version)
         if actions is None:
             return
         for number in (a["txn"]["version"] for a in actions if _is_txn(a, app_id)):
@@ -149,7 +149,7 @@ def changed_by_others(path: str, app_id: str, since: int) -> bool:
     """
     newest = version_of(path)
     for version in range(since + 1, newest + 1):
-        actions = _actions(path, version)
+        actions = actions_at(path, version)
         if actions is None:
             return True
         if any(_is_txn(action, app_id) for action in actions):
@@ -162,11 +162,6 @@ def changed_by_others(path: str, app_id: str, since: int) -> bool:
 
 def _is_txn(action: Mapping[str, Any], app_id: str) -> bool:
     return "txn" in action and action["txn"]["appId"] == app_id
-
-
-def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
-    commit = commit_bytes(path, version)
-    return None if commit is None else actions_of(commit)
 
 
 def _commit(version: int, actions: list[dict[str, Any]], table: DeltaTable) -> Commit:

@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
 
 from incremental_assets.delta.writable import CHANGE_FEED, require_plain_writes
-from incremental_assets.delta_commit import NO_HOOKS, ONCE, retried_commit
+from incremental_assets.delta_protocol.commit import NO_HOOKS, ONCE, retried_commit
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.locations import local_path
 

@@ -25,7 +25,7 @@ from incremental_assets.delta.publish import partition_text
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
 from incremental_assets.delta.stage import NO_BATCH, NO_PARTITION, Staged, StagedFile
 from incremental_assets.delta.statistics import file_statistics
-from incremental_assets.delta_commit import NO_HOOKS, commit_files, retried_commit
+from incremental_assets.delta_protocol.commit import NO_HOOKS, commit_files, retried_commit
 from incremental_assets.errors import LakeError
 from incremental_assets.locations import local_path
 from incremental_assets.storage import open_file, remove, write_file

@@ -25,7 +25,7 @@ from incremental_assets.delta.writable import (
     require_plain_writes,
     require_whole_files,
 )
-from incremental_assets.delta_commit import commit_files, retried_commit
+from incremental_assets.delta_protocol.commit import commit_files, retried_commit
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 
 

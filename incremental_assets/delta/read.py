@@ -25,8 +25,8 @@ from pyspark.sql.types import DataType, DateType, StringType, StructField, Struc
 
 from incremental_assets.delta.delta_log import partition_day
 from incremental_assets.delta.stage import NO_PARTITION, Staged
-from incremental_assets.delta_log_files import PLAIN_FEATURES
-from incremental_assets.delta_reader import delta_reader
+from incremental_assets.delta_protocol.log_files import PLAIN_FEATURES
+from incremental_assets.delta_protocol.reader import delta_reader
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.storage import spark_folder, spark_path

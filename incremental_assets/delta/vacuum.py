@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from incremental_assets.delta.delta_table import active_paths
 from incremental_assets.delta.stage import is_staged
-from incremental_assets.delta_log_files import DELTA_LOG, log_files
+from incremental_assets.delta_protocol.log_files import DELTA_LOG, log_files
 from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
 from incremental_assets.storage import (

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructField
 from incremental_assets.delta.delta_table import bytes_of, field_of, open_table
 from incremental_assets.delta.read import read_version
 from incremental_assets.delta.stage import NO_BATCH, stage
-from incremental_assets.delta_commit import ONCE
+from incremental_assets.delta_protocol.commit import ONCE
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.frames import quoted
 

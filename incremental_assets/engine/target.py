@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.request import ReadRequest
@@ -27,7 +29,8 @@ class TargetTable:
     `path`, `ledger` and `snapshot` are paths or URIs of Delta tables; several targets may share a
     ledger, under different names. `at` is the moment a snapshot was taken (None: the load's).
     `start` is the watermark to begin above where the ledger knows none. `max_records` bounds what
-    one load takes. `fixed` is read instead of the source as it is at the load.
+    one load takes. `fixed` is read instead of the source as it is at the load. `cache` gives the
+    folder of the jars, for a source that needs some.
     """
 
     name: str
@@ -44,6 +47,7 @@ class TargetTable:
     at: datetime | None = None
     start: str = ""
     fixed: FixedSource | None = None
+    cache: Callable[[], Path] = field(kw_only=True)
 
     def __post_init__(self) -> None:
         is_text = isinstance(self.name, str) and self.name.strip() and self.name.isprintable()

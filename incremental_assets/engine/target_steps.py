@@ -44,7 +44,7 @@ from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count
 from incremental_assets.quality.judge import RuleResult, in_words, judge_target, require_passed
 from incremental_assets.quality.reasons import is_good
-from incremental_assets.settings import Settings, user_name
+from incremental_assets.settings import user_name
 from incremental_assets.sources.json_documents import broken_document
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
@@ -111,7 +111,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         paths = [path for path in (self._target.path, self._target.snapshot) if path]
         size = size_of(0, [self._request.source.size(), *map(bytes_of, paths)])
         needs = self._request.source.needs
-        jars = jars_of(needs, Settings.from_environment().cache) if needs else []
+        jars = jars_of(needs, self._target.cache()) if needs else []
         path = self._target.path
         return batch_frames(lambda: self._spark, lambda: size, lambda: jars, path=path)
 

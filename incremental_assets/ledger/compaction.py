@@ -21,7 +21,7 @@ import polars as pl
 from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.transaction import AddAction, RemoveAction
 
-from incremental_assets.delta_commit import commit_files
+from incremental_assets.delta_protocol.commit import commit_files
 from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, LedgerSnapshot
 from incremental_assets.locations import local_path

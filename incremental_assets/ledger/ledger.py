@@ -18,7 +18,7 @@ import polars as pl
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from incremental_assets.delta_commit import ONCE
+from incremental_assets.delta_protocol.commit import ONCE
 from incremental_assets.errors import ConflictError, LakeError, LedgerError
 from incremental_assets.ledger import maintenance
 from incremental_assets.ledger.compaction import HOOKS, replace_tables

@@ -13,7 +13,7 @@ import re
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.delta_commit import ONCE
+from incremental_assets.delta_protocol.commit import ONCE
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.compaction import compact
 from incremental_assets.ledger.day_index import DayIndex, index_at, write_index

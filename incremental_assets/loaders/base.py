@@ -26,6 +26,7 @@ from incremental_assets.loaders.options import (
     write_of,
 )
 from incremental_assets.loaders.target import Target
+from incremental_assets.settings import Settings
 from incremental_assets.sources.source import Source
 
 _LOG = logging.getLogger("incremental_assets")
@@ -108,5 +109,6 @@ class IncrementalLoader:
             snapshot,
             at,
             start,
+            cache=lambda: Settings.from_environment().cache,
         )
         return Target(table, self.spark, self.clock, self.log)

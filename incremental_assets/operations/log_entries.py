@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 from incremental_assets.delta.delta_log import FENCE, Commit, commits
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import DataFile, plain_files
-from incremental_assets.delta_log_files import log_files
+from incremental_assets.delta_protocol.log_files import log_files
 from incremental_assets.engine.kinds import detector_of, kind_of
 from incremental_assets.engine.retraction import DECISION
 from incremental_assets.errors import LakeError

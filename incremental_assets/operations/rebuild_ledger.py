@@ -16,7 +16,7 @@ from datetime import date, datetime
 from incremental_assets.delta.delta_log import put_fence, transaction
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.side_table import last_number
-from incremental_assets.delta_log_files import DELTA_LOG
+from incremental_assets.delta_protocol.log_files import DELTA_LOG
 from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.errors import LakeError, LedgerError
 from incremental_assets.lakehouse import Lakehouse

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -15,9 +16,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
-from incremental_assets.delta_log_files import (
+from incremental_assets.delta_protocol.log_files import (
     DELTA_LOG,
     PLAIN_FEATURES,
+    actions_at,
     actions_of,
     commit_bytes,
     commit_file,
@@ -103,10 +105,11 @@ def newest_commit(path: str) -> tuple[int, str]:
         first -= 1
     if first not in log.checkpoints | {-1}:
         raise _broken(root, f"version {first} is missing, and no checkpoint follows it")
-    text = _commit_bytes(root, newest)
-    if text is None:
-        return newest, ""
-    _parsed(root, newest, text)
+    with _reading(root, newest):
+        text = commit_bytes(root, newest)
+        if text is None:
+            return newest, ""
+        actions_of(text)  # raises where it is cut off
     return newest, _digest(text)
 
 
@@ -115,7 +118,9 @@ def commit_digest(path: str, version: int) -> str:
 
     "" where the log no longer has the commit. Raises SourceError if it cannot be read.
     """
-    text = _commit_bytes(table_root(path), version)
+    root = table_root(path)
+    with _reading(root, version):
+        text = commit_bytes(root, version)
     return "" if text is None else _digest(text)
 
 
@@ -134,7 +139,8 @@ def delta_files_since(path: str, low_version: int, high_version: int) -> Committ
     removed = False
     complete = low_version <= high_version
     for version in range(low_version + 1, high_version + 1):
-        actions = _actions(root, version)
+        with _reading(root, version):
+            actions = actions_at(root, version)
         if actions is None:
             complete = False
             continue
@@ -217,24 +223,15 @@ def _still_there(root: str, version: int, files: tuple[DeltaFile, ...]) -> bool:
     return all(store.exists(f"{inside}/{file.path}") for file in files if file.rewritten)
 
 
-def _actions(root: str, version: int) -> list[dict[str, Any]] | None:
-    """The actions of a commit; None where the log no longer has the commit."""
-    text = _commit_bytes(root, version)
-    return None if text is None else _parsed(root, version, text)
-
-
-def _parsed(root: str, version: int, text: bytes) -> list[dict[str, Any]]:
+@contextmanager
+def _reading(root: str, version: int) -> Iterator[None]:
+    """Reads a commit: raises SourceError where that cannot be done."""
     try:
-        return actions_of(text)
-    except ValueError as error:
-        raise _broken(root, f"its commit {version} is not JSON ({error})") from error
-
-
-def _commit_bytes(root: str, version: int) -> bytes | None:
-    try:
-        return commit_bytes(root, version)
+        yield
     except OSError as error:
         raise not_readable(commit_file(root, version), error) from error
+    except ValueError as error:
+        raise _broken(root, f"its commit {version} is not JSON ({error})") from error
 
 
 def _broken(root: str, what: str) -> SourceError:

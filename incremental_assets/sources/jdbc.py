@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -18,6 +17,7 @@ from pyspark.sql.types import DataType
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.plurals import counted
+from incremental_assets.sources.credentials import credentials_of, require_variables
 from incremental_assets.sources.database import (
     ROWS,
     Access,
@@ -41,7 +41,6 @@ from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.unlogged import unlogged
 
-_VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
 _NAME = re.compile(r"[^\0\"`.]+(\.[^\0\"`.]+){0,2}")
 _OF_TIME = frozenset({"instant", "naive", "date"})
 
@@ -84,11 +83,7 @@ class Jdbc(Source):
         for name in ("query", "fingerprint_query"):
             if ";" in getattr(self, name).strip().rstrip(";"):
                 raise DefinitionError(f"Jdbc: the {name} has to be one SELECT, without ';'.")
-        if not _VARIABLES.fullmatch(self.credentials):
-            raise DefinitionError(
-                f"Jdbc: credentials={self.credentials!r}; expected how two environment variables "
-                "begin, in capitals: 'SHOP' for SHOP_USER and SHOP_PASSWORD."
-            )
+        require_variables("Jdbc: credentials", self.credentials, "SHOP")
         if not isinstance(self.partitions, int) or self.partitions < 1:
             raise DefinitionError(f"Jdbc: partitions={self.partitions!r}; expected 1 or more.")
         if self.lag is not None and not (
@@ -125,14 +120,8 @@ class Jdbc(Source):
 
     def access(self) -> Access:
         """How to reach the database. Raises SourceError if a variable is not set."""
-        user = os.environ.get(f"{self.credentials}_USER", "")
-        if not user:
-            raise SourceError(
-                f"{self.path}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
-                f"{self.credentials}_PASSWORD in the environment of whatever loads the table, or "
-                "name others by credentials=…"
-            )
-        return Access(self.url, user, os.environ.get(f"{self.credentials}_PASSWORD", ""))
+        found = credentials_of(self.path, self.credentials)
+        return Access(self.url, found.user, found.password)
 
     @contextmanager
     def connected(self) -> Iterator[DbConnection]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from incremental_assets.choices import require_choice
-from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.errors import DefinitionError
 from incremental_assets.plurals import counted
+from incremental_assets.sources.credentials import credentials_of, require_variables
 from incremental_assets.sources.kafka_access import MECHANISMS, KafkaAccess
 from incremental_assets.sources.kafka_client import topic_state
 from incremental_assets.sources.kafka_days import in_words
@@ -24,7 +24,6 @@ Security = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 OnGap = Literal["fail", "accept"]
 _BROKERS = re.compile(r"[A-Za-z0-9._\[\]:-]+:\d{1,5}(,[A-Za-z0-9._\[\]:-]+:\d{1,5})*")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +76,7 @@ class Kafka(Source):
         require_choice(f"Kafka: security of {self.topic}", self.security, get_args(Security))
         require_choice(f"Kafka: mechanism of {self.topic}", self.mechanism, MECHANISMS)
         require_choice(f"Kafka: on_gap of {self.topic}", self.on_gap, get_args(OnGap))
-        if not _VARIABLES.fullmatch(self.credentials):
-            raise DefinitionError(
-                f"Kafka: credentials={self.credentials!r}; expected how two environment variables "
-                "begin, in capitals: 'SHOP' for SHOP_USER and SHOP_PASSWORD."
-            )
+        require_variables("Kafka: credentials", self.credentials, "SHOP")
         has_tls = self.security.endswith("SSL")
         if not has_tls and (
             self.certificate or (self.ca and not self.registry.startswith("https:"))
@@ -141,22 +136,10 @@ class Kafka(Source):
             credentials=self.credentials,
         )
         if found.has_login:
-            found = replace(found, user=self._user(), password=self._password())
+            who = credentials_of(self.path, self.credentials)
+            found = replace(found, user=who.user, password=who.password)
         found.require_files(self.path)
         return found
-
-    def _user(self) -> str:
-        user = os.environ.get(f"{self.credentials}_USER", "")
-        if not user:
-            raise SourceError(
-                f"{self.path}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
-                f"{self.credentials}_PASSWORD in the environment of whatever loads the table, or "
-                "name others by credentials=…"
-            )
-        return user
-
-    def _password(self) -> str:
-        return os.environ.get(f"{self.credentials}_PASSWORD", "")
 
     def fix(self) -> FixedSource:
         """The topic with the offsets behind the last message that is committed now."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import re
 import ssl
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +18,13 @@ from urllib.request import (
 )
 
 from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.sources.credentials import credentials_of, require_variables
 
 SECONDS = 20.0
 _NOT_FOUND = 404
 _REFUSED, _ELSEWHERE = (401, 403), (301, 302, 303, 307, 308)
 _LACKING = (40401, 40402, 40403)
 _KINDS = ("AVRO", "PROTOBUF", "JSON")
-_VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
 # The schema of a number never changes.
 _known: dict[tuple[str, int], WireSchema | None] = {}
 
@@ -64,11 +62,8 @@ class SchemaRegistry:
                 "expected http://host:port or https://…, without a user: these come from the "
                 "environment, by registry_credentials=…"
             )
-        if self.credentials and not _VARIABLES.fullmatch(self.credentials):
-            raise DefinitionError(
-                f"Kafka: registry_credentials={self.credentials!r}; expected how two environment "
-                "variables begin, in capitals: 'REGISTRY' for REGISTRY_USER and REGISTRY_PASSWORD."
-            )
+        if self.credentials:
+            require_variables("Kafka: registry_credentials", self.credentials, "REGISTRY")
 
     def schema(self, number: int) -> WireSchema | None:
         """The schema of a number; None where the registry has none.
@@ -183,14 +178,8 @@ class SchemaRegistry:
         accept = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if not self.credentials:
             return accept
-        user = os.environ.get(f"{self.credentials}_USER", "")
-        if not user:
-            raise SourceError(
-                f"{self.url}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
-                f"{self.credentials}_PASSWORD in the environment of whatever loads the table."
-            )
-        password = os.environ.get(f"{self.credentials}_PASSWORD", "")
-        login = base64.b64encode(f"{user}:{password}".encode()).decode()
+        who = credentials_of(self.url, self.credentials, "registry_credentials")
+        login = base64.b64encode(f"{who.user}:{who.password}".encode()).decode()
         return accept | {"Authorization": f"Basic {login}"}
 
 

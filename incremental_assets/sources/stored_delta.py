@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from incremental_assets.delta_reader import delta_reader
+from incremental_assets.delta_protocol.reader import delta_reader
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.locations import local_path

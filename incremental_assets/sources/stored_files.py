@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from incremental_assets.delta_log_files import DELTA_LOG
+from incremental_assets.delta_protocol.log_files import DELTA_LOG
 from incremental_assets.errors import NothingThereError, SourceError
 from incremental_assets.locations import local_path
 from incremental_assets.sources.layout import COPYING

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pyspark
 from pyspark.sql import SparkSession
 
-from incremental_assets.delta_reader import EXTENSION
+from incremental_assets.delta_protocol.reader import EXTENSION
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from incremental_assets.delta.comments import Comments, missing_comments, write_comments
 from incremental_assets.delta.delta_table import add_columns
 from incremental_assets.delta.writable import fields_of
-from incremental_assets.delta_commit import commit_files, retried_commit
+from incremental_assets.delta_protocol.commit import commit_files, retried_commit
 from incremental_assets.descriptions import LONGEST_COMMENT, comment_of
 
 SALES = Comments("Sales, by line.", {"qty": "Pieces.", "price": "Of one piece.", "gone": "…"})

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.delta import stage as staging
 from incremental_assets.delta.stage import stage
-from incremental_assets.delta_reader import delta_reader
-from incremental_assets.errors import LakeError, SparkUnavailableError
+from incremental_assets.errors import LakeError
 from incremental_assets.storage import StoredFile, files_below
 
 
@@ -55,11 +54,3 @@ def test_what_attempts_left_that_did_not_count_is_not_staged(
         (1, {"_day": "1"}),
         (2, {}),
     ]
-
-
-def test_without_its_extension_delta_is_not_read() -> None:
-    class Session:
-        conf = {"spark.sql.extensions": "org.example.Other"}  # noqa: RUF012
-
-    with pytest.raises(SparkUnavailableError, match=r"spark\.sql\.extensions=io\.delta"):
-        delta_reader(Session())  # type: ignore[arg-type]

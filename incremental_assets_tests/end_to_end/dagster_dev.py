@@ -40,6 +40,10 @@ PARTITIONS = """
 query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) {
   ... on AssetNode { partitionKeys } } }
 """
+FRESHNESS = """
+query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) {
+  ... on AssetNode { freshnessStatusInfo { freshnessStatus } } } }
+"""
 STATUS = """
 query($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { status runs(limit: 20) { status }
@@ -107,6 +111,12 @@ class Web:
         answer = self.ask(PARTITIONS, key={"path": name.split("/")})["assetNodeOrError"]
         keys: list[str] = answer["partitionKeys"]
         return keys
+
+    def freshness(self, name: str) -> str:
+        """What the page of an asset says of its freshness: HEALTHY where it is fresh."""
+        answer = self.ask(FRESHNESS, key={"path": name.split("/")})["assetNodeOrError"]
+        status: str = answer["freshnessStatusInfo"]["freshnessStatus"]
+        return status
 
     def start_sensor(self, location: str, name: str) -> None:
         """Switch a sensor on, as the UI does."""
@@ -186,7 +196,7 @@ class Dev:
         """`kill -9` of the daemon alone; runs may go on, `dagster dev` ends by itself."""
         process = self._running
         for pid, command in started_by(process.pid).items():
-            if "dagster._daemon" in command:
+            if "daemon run" in command:
                 os.kill(pid, signal.SIGKILL)
         process.wait(timeout=120)
 

@@ -123,7 +123,7 @@ class Production:
     def __init__(
         self, shop: Shop, locations: Mapping[str, Mapping[str, str]], program: Sequence[str]
     ):
-        home = shop.home
+        self._home = home = shop.home
         (home / "dagster.yaml").write_text(yaml.safe_dump(_quick(settings_of_page())))
         self.settings = shop.settings.replace(dagster_home=home)
         self.workspace = home / "workspace.yaml"
@@ -131,7 +131,7 @@ class Production:
         servers = [{"grpc_server": _server(name, port)} for name, port in ports.items()]
         self.workspace.write_text(yaml.safe_dump({"load_from": servers}))
         path = os.pathsep.join([str(PROJECT_ROOT), str(home), os.environ.get("PYTHONPATH", "")])
-        env = {**shop.env, "PYTHONPATH": path}
+        self._env = env = {**shop.env, "PYTHONPATH": path}
         self.parts = {
             name: Part(name, [*program, *_code(name, port)], home, {**env, **locations[name]})
             for name, port in ports.items()
@@ -157,6 +157,20 @@ class Production:
     def instance(self) -> dg.DagsterInstance:
         """The instance of all parts, in this process."""
         return open_instance(self.settings)
+
+    def start_sensor(self, name: str) -> None:
+        """`dagster sensor start …`"""
+        words = ["sensor", "start", name, "-w", str(self.workspace)]
+        done = subprocess.run(
+            [str(BIN / "dagster"), *words],
+            cwd=self._home,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS_TO_START,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
 
     def kill(self) -> None:
         for part in self.parts.values():

@@ -156,7 +156,7 @@ def demo_lands(shop: Shop, first: str, last: str) -> None:
 
 
 def _bronze_lines(world: World, name: str) -> int:
-    return world.lakehouse._spark().read.format("delta").load(world.path(name)).count()
+    return world.lakehouse.spark().read.format("delta").load(world.path(name)).count()
 
 
 def _landed_lines(world: World, name: str) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dagster as dg
-from click.testing import CliRunner
-from dagster._cli.sensor import sensor_cli
 from pyspark.sql import SparkSession
 
 from incremental_assets_tests.databases.postgresql import Database
@@ -28,9 +26,7 @@ def test_days_that_land_are_loaded_by_a_daemon_that_cannot_see_their_run(
     with production(shop, database, of) as made, made.instance() as instance:
         made.start(CODE)
         made.start(DAEMON)
-        words = ["start", "new_in_events", "-w", str(made.workspace)]
-        started = CliRunner(catch_exceptions=False).invoke(sensor_cli, words)
-        assert started.exit_code == 0, started.output
+        made.start_sensor("new_in_events")
 
         until(lambda: any(run.is_finished for run in instance.get_runs()), LONG)
 

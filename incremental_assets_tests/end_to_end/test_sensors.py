@@ -155,6 +155,7 @@ def test_a_run_that_was_stopped_and_a_backfill_that_was_killed_end_green_in_one_
     for day in DAYS[:2]:
         world.land("events", day, "a.jsonl", sales(day, day, 10))
     web = dev.start()
+    assert web.freshness("bronze/events") != "HEALTHY"
 
     with shop.instance() as instance:
         a_run_that_is_stopped_as_its_spark_starts_is_cancelled_soon(web, world, instance)
@@ -172,6 +173,8 @@ def test_a_run_that_was_stopped_and_a_backfill_that_was_killed_end_green_in_one_
         assert len(world.orders()) == 20
         assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS[:2])
         a_day_beyond_those_that_dagster_knows_is_loaded(again, world, instance)
+    # It is the moment of the load that is fresh, and not its day.
+    until(lambda: again.freshness("bronze/events") == "HEALTHY", LONG)
 
 
 def a_run_that_is_stopped_as_its_spark_starts_is_cancelled_soon(

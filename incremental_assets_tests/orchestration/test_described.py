@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.freshness import FreshnessState, TimeWindowFreshnessPolicy
-from dagster._core.definitions.freshness_evaluator import TimeWindowFreshnessPolicyEvaluator
-from dagster._core.loader import LoadingContextForTest
 
 from incremental_assets import defs
 from incremental_assets.catalog import tables
@@ -58,61 +54,37 @@ def test_an_asset_says_what_it_is_how_it_is_made_and_by_what_it_is_found() -> No
     ]
 
 
-def windows(table: Table, settings: Settings) -> tuple[timedelta, timedelta] | None:
-    """How long ago a table may have been published until it fails, and until a warning."""
+def policy(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
     (asset,) = incremental_assets([table], settings)
-    policy = next(iter(asset.specs)).freshness_policy
-    if policy is None:
-        return None
-    assert isinstance(policy, TimeWindowFreshnessPolicy)
-    assert policy.warn_window is not None
-    return policy.fail_window.to_timedelta(), policy.warn_window.to_timedelta()
+    return next(iter(asset.specs)).freshness_policy
+
+
+def within(fails: timedelta, warns: timedelta) -> dg.FreshnessPolicy:
+    """How long ago a table may have been published until it fails, and until a warning."""
+    return dg.FreshnessPolicy.time_window(fail_window=fails, warn_window=warns)
 
 
 def test_bronze_and_gold_are_to_be_published_within_the_set_time_and_silver_is_not_asked(
     settings: Settings,
 ) -> None:
-    day = 36 * HOUR, 27 * HOUR
-    found = {t.name: windows(t, settings) for t in tables()}
-    assert {n for n, w in found.items() if w is None} == {
-        t.name for t in tables() if t.layer == "silver"
-    }
-    assert {w for w in found.values() if w is not None} == {day}
+    day = within(36 * HOUR, 27 * HOUR)
+    found = {t.name: policy(t, settings) for t in tables()}
+    assert found == {t.name: None if t.layer == "silver" else day for t in tables()}
 
     soon = settings.replace(fresh_hours=4)
-    assert windows(EVENTS, soon) == (4 * HOUR, 3 * HOUR)
-    assert windows(EVENTS, settings.replace(fresh_hours=0)) is None
+    assert policy(EVENTS, soon) == within(4 * HOUR, 3 * HOUR)
+    assert policy(EVENTS, settings.replace(fresh_hours=0)) is None
 
 
 @pytest.mark.parametrize("table", [EVENTS, SALES, MART])
 def test_a_table_says_itself_how_fresh_it_has_to_be_or_that_nobody_asks(
     table: Table, settings: Settings
 ) -> None:
-    assert windows(replace(table, fresh_within=None), settings) is None
+    assert policy(replace(table, fresh_within=None), settings) is None
     weekly = replace(table, fresh_within=timedelta(days=8))
-    assert windows(weekly, settings) == (timedelta(days=8), timedelta(days=6))
+    assert policy(weekly, settings) == within(timedelta(days=8), timedelta(days=6))
 
 
 def test_a_time_that_is_over_at_once_is_refused() -> None:
     with pytest.raises(DefinitionError, match="bronze/events: fresh_within is 0:01:00; give 0:05"):
         replace(EVENTS, fresh_within=timedelta(minutes=1))
-
-
-@pytest.mark.parametrize(
-    ("published", "state"),
-    [("2017-01-05", FreshnessState.PASS), (None, FreshnessState.UNKNOWN)],
-)
-def test_it_is_the_moment_of_the_load_that_is_fresh_and_not_its_day(
-    published: str | None, state: FreshnessState, instance: dg.DagsterInstance
-) -> None:
-    node = defs.resolve_asset_graph().get(dg.AssetKey(["gold", "sales_mart"]))
-    if published:
-        made = dg.AssetMaterialization(node.key, partition=published)
-        instance.report_runless_asset_event(made)
-
-    asked = TimeWindowFreshnessPolicyEvaluator().evaluate_freshness(
-        LoadingContextForTest(instance),  # type: ignore[arg-type]
-        node,
-    )
-
-    assert asyncio.run(asked) is state

@@ -83,7 +83,7 @@ def test_each_bad_row_is_quarantined_with_all_its_reasons_and_the_share_is_of_th
 
 def test_lateness_of_no_days_lets_no_late_row_in(world: World) -> None:
     strict = world.settings.replace(lateness_days=0)
-    tight = World(world.lakehouse._spark(), strict, "bronze/events", "silver/sales")
+    tight = World(world.lakehouse.spark(), strict, "bronze/events", "silver/sales")
     rows = [sale("late", "2017-01-04"), sale("on time", "2017-01-05")]
     tight.land("events", "2017-01-05", "a.jsonl", rows)
 

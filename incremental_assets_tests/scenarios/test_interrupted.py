@@ -95,7 +95,7 @@ def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: Wo
     quarantine = Quarantine(place, "silver/sales")
     quarantine.abandon(7, print)
 
-    spark = landed.lakehouse._spark()
+    spark = landed.lakehouse.spark()
     late = (
         spark.read.format("delta")
         .load(place)

@@ -60,17 +60,17 @@ class World:
         """A world with a lake of its own, over the same landing unless it has its own, too."""
         landing = f"{self.settings.landing}_{name}" if own_landing else self.settings.landing
         settings = self.settings.replace(lake=f"{self.settings.lake}_{name}", landing=landing)
-        return World(self.lakehouse._spark(), settings, *self.tables)
+        return World(self.lakehouse.spark(), settings, *self.tables)
 
     def of(self, *names: str) -> World:
         """The same world with these tables alone."""
-        return World(self.lakehouse._spark(), self.settings, *names)
+        return World(self.lakehouse.spark(), self.settings, *names)
 
     def as_after(self, make: Callable[[World], None], made_once: MadeOnce) -> World:
         """This world after `make`, which is done for the first test and copied for each."""
 
         def of_its_own(settings: Settings) -> None:
-            make(World(self.lakehouse._spark(), settings, *self.tables))
+            make(World(self.lakehouse.spark(), settings, *self.tables))
 
         made_once.copied(make, self.settings, of_its_own)
         return self

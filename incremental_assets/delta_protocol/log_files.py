@@ -55,6 +55,15 @@ def commit_bytes(path: str, version: int) -> bytes | None:
         return None
 
 
+def actions_at(path: str, version: int) -> list[dict[str, Any]] | None:
+    """The actions of a commit; None where the log no longer has it.
+
+    Raises OSError, and ValueError for what is not JSON.
+    """
+    commit = commit_bytes(path, version)
+    return None if commit is None else actions_of(commit)
+
+
 def actions_of(commit: bytes) -> list[dict[str, Any]]:
     """The actions of a commit. Raises ValueError for what is not JSON."""
     # Delta leaves U+0085, U+2028 and U+2029 as they are: only a line feed ends an action.

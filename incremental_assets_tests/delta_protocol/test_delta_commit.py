@@ -10,7 +10,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
-from incremental_assets.delta_commit import NO_HOOKS, commit_files, retried_commit
+from incremental_assets.delta_protocol.commit import NO_HOOKS, commit_files, retried_commit
 from incremental_assets.errors import ConflictError, LakeError
 
 SCHEMA = Schema.from_json(
