@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
 from incremental_assets.writes.destination import ChangeSet, Destination
-from incremental_assets.writes.inserted import inserted
 from incremental_assets.writes.loaded_rows import loaded_rows
 from incremental_assets.writes.replace_day import days_in
 from incremental_assets.writes.strategy import WriteStrategy
@@ -34,11 +32,8 @@ class OverwriteDays(WriteStrategy):
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
         """The batch's rows, which replace their days."""
         days = days_in(changes.rows, self.day)
-        rows = changes.rows.select(to.number, *to.written(changes.own))
-        staged = stage(rows, to.path, to.folder, to.partition_by)
-        return StagedWrite(
-            staged,
-            inserted=inserted(staged, to),
+        return replace(
+            to.stage(to.as_written(changes)),
             replaced_by=(self.day, days) if days else None,
             side=(loaded_rows(changes, to),),
         )

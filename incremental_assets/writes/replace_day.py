@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.writes.destination import ChangeSet, Destination
-from incremental_assets.writes.inserted import inserted, spread
 from incremental_assets.writes.strategy import WriteStrategy
 
 
@@ -37,22 +35,12 @@ class ReplaceDay(WriteStrategy):
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
         """All rows of the days that the batch touches; they replace these days."""
         days: tuple[Any, ...] = tuple(to.days)
-        rows = changes.rows
         if not to.days:
             days = days_in(changes.rows, self.day)
             if changes.every is not None:
-                rows = changes.every.where(is_of_days(self.day, days))
-        staged = stage(
-            spread(rows.select(to.number, *to.written(changes.own)), to),
-            to.path,
-            to.folder,
-            to.partition_by,
-        )
-        return StagedWrite(
-            staged,
-            inserted=inserted(staged, to),
-            replaced_by=(self.day, days) if days else None,
-        )
+                changes = replace(changes, rows=changes.every.where(is_of_days(self.day, days)))
+        write = to.stage(to.spread(to.as_written(changes)))
+        return replace(write, replaced_by=(self.day, days) if days else None)
 
 
 def days_in(rows: DataFrame, day: str) -> tuple[Any, ...]:
