@@ -1,7 +1,8 @@
 """Incremental loading on Spark and Delta Lake under Dagster, day by day and exactly once.
 
-What a table is written with is imported from here; each name is looked up when it is first used,
-so the loaders and the command line start without Dagster.
+What a table is written with, and what a source, a detector or a write of one's own needs, is
+imported from here; each name is looked up when it is first used, so the loaders and the command
+line start without Dagster.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from incremental_assets.catalog import tables_of
     from incremental_assets.changes import (
         ChangeLog,
+        Detector,
         Files,
         Offsets,
         Sequence,
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
         Timestamp,
         Upserts,
     )
+    from incremental_assets.delta.staged_write import StagedWrite
+    from incremental_assets.errors import NothingThereError
+    from incremental_assets.frames import Frames
     from incremental_assets.lakehouse import Lakehouse
     from incremental_assets.loaders import (
         CDCLoader,
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
         TimestampBasedLoader,
         local_session,
     )
-    from incremental_assets.orchestration.build import build_definitions
+    from incremental_assets.orchestration.build import build_definitions, code_location
     from incremental_assets.quality.contract import Contract
     from incremental_assets.quality.rules import (
         DayCounts,
@@ -81,26 +86,31 @@ if TYPE_CHECKING:
         OverwriteDays,
         RecomputeKeys,
         ReplaceDay,
+        WriteStrategy,
     )
+    from incremental_assets.writes.destination import ChangeSet, Destination
 
 _MODULES = {
     "as_of": ("join_as_of",),
     "catalog": ("tables_of",),
     "changes": (
-        *("ChangeLog", "Files", "Offsets", "Sequence", "SnapshotDiff", "Timestamp"),
+        *("ChangeLog", "Detector", "Files", "Offsets", "Sequence", "SnapshotDiff", "Timestamp"),
         "Upserts",
     ),
     "definitions": ("defs",),
+    "delta.staged_write": ("StagedWrite",),
+    "errors": ("NothingThereError",),
+    "frames": ("Frames",),
     "writes": (
         *("Append", "DeleteInsert", "Merge", "OverwriteDays"),
-        *("RecomputeKeys", "ReplaceDay", "SCD2"),
+        *("RecomputeKeys", "ReplaceDay", "SCD2", "WriteStrategy"),
     ),
     "lakehouse": ("Lakehouse",),
     "loaders": (
         *("CDCLoader", "DeltaDiffLoader", "SequenceBasedLoader", "TimestampBasedLoader"),
         "local_session",
     ),
-    "orchestration.build": ("build_definitions",),
+    "orchestration.build": ("build_definitions", "code_location"),
     "quality.contract": ("Contract",),
     "quality.rules": (
         *("DayCounts", "DayRule", "RowRule", "Verdict"),
@@ -121,6 +131,7 @@ _MODULES = {
     "sources.stored": ("Stored",),
     "sources.xml_documents": ("Xml",),
     "table": ("AsOf", "SameDay", "Sums", "Table"),
+    "writes.destination": ("ChangeSet", "Destination"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -131,6 +142,7 @@ __all__ = [
     "AsOf",
     "CDCLoader",
     "ChangeLog",
+    "ChangeSet",
     "Contract",
     "Csv",
     "DayCounts",
@@ -138,8 +150,11 @@ __all__ = [
     "Decimal",
     "DeleteInsert",
     "DeltaDiffLoader",
+    "Destination",
+    "Detector",
     "Files",
     "FixedSource",
+    "Frames",
     "Instant",
     "Integer",
     "Jdbc",
@@ -147,6 +162,7 @@ __all__ = [
     "Lakehouse",
     "LandedFiles",
     "Merge",
+    "NothingThereError",
     "Offsets",
     "OverwriteDays",
     "RecomputeKeys",
@@ -159,6 +175,7 @@ __all__ = [
     "SnapshotDiff",
     "Source",
     "SourceFile",
+    "StagedWrite",
     "Stored",
     "Sums",
     "Table",
@@ -167,12 +184,14 @@ __all__ = [
     "TimestampBasedLoader",
     "Upserts",
     "Verdict",
+    "WriteStrategy",
     "Xml",
     "all_readable",
     "at_least",
     "between",
     "build_definitions",
     "check",
+    "code_location",
     "distinct_count",
     "fail",
     "fresh",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from incremental_assets.choices import did_you_mean
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.expressions import unknown_columns
-from incremental_assets.writes import Merge, RecomputeKeys, ReplaceDay
+from incremental_assets.write_checks import check_write
 
 if TYPE_CHECKING:
     from incremental_assets.table import AsOf, Table
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 def check_gold(table: Table) -> None:
     """Raise DefinitionError, naming the table, for a gold table that cannot be loaded."""
     name = table.name
-    if not isinstance(table.write, ReplaceDay | RecomputeKeys | Merge):
-        raise DefinitionError(
-            f"{name}: a gold table is rebuilt by day, recomputed by key, or merged; use "
-            "ReplaceDay(), RecomputeKeys() or Merge()."
-        )
+    check_write(table)
+    write = f"{type(table.write).__name__}()"
     facts = table.facts
     if facts is None or table.transform is None or table.upstreams[0].table is not facts:
         raise DefinitionError(
@@ -41,20 +38,20 @@ def check_gold(table: Table) -> None:
             )
         _check_lookup(table, facts, read)
     _check_sums(table, facts)
-    row_by_row = isinstance(facts.write, Merge) and facts.day is not None and facts.log is None
-    if isinstance(table.write, Merge) and not (row_by_row and table.key == facts.key):
+    row_by_row = facts.write.keeps_latest and facts.day is not None and facts.log is None
+    if table.write.keeps_latest and not (row_by_row and table.key == facts.key):
         raise DefinitionError(
-            f"{name}: Merge() joins only the rows that changed, so it needs the key of its facts "
+            f"{name}: {write} joins only the rows that changed, so it needs the key of its facts "
             f"({', '.join(facts.key)}), and facts that stay on their day: a silver table with "
             "Merge() and a `day`. Use ReplaceDay()."
         )
     if table.write.recomputes_keys and (not table.key or len(table.reads) != 1):
         raise DefinitionError(
-            f"{name}: RecomputeKeys() needs the key whose rows are recomputed, and reads one table."
+            f"{name}: {write} needs the key whose rows are recomputed, and reads one table."
         )
     if table.write.recomputes_keys and facts.layer != "silver":
         raise DefinitionError(
-            f"{name}: RecomputeKeys() finds what changed by the row hashes of a silver table; "
+            f"{name}: {write} finds what changed by the row hashes of a silver table; "
             f"{facts.name} has none."
         )
 

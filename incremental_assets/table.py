@@ -22,7 +22,7 @@ from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.loaded_files import NOTHING_LOADED, LoadedFiles
 from incremental_assets.sources.source import Source
 from incremental_assets.table_checks import check_kinds, check_table
-from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
+from incremental_assets.writes import WriteStrategy
 
 Layer = Literal["bronze", "silver", "gold"]
 Transform = Callable[..., DataFrame]
@@ -112,7 +112,7 @@ class Table:
     name: str
     description: str
     reads: tuple[TableInput, ...]
-    write: Append | Merge | SCD2 | ReplaceDay | RecomputeKeys
+    write: WriteStrategy
     key: tuple[str, ...] = ()
     version_by: tuple[str, ...] = ()
     day: str | None = None

@@ -12,14 +12,14 @@ from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_upserts import Upserts
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.files import Files
-from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.errors import DefinitionError
 from incremental_assets.gold_checks import check_gold
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule, Rule
 from incremental_assets.quality.types import FieldType, Integer, Text
-from incremental_assets.writes import SCD2, WriteStrategy
+from incremental_assets.write_checks import check_write
+from incremental_assets.writes import WriteStrategy
 
 if TYPE_CHECKING:
     from incremental_assets.table import Table
@@ -163,8 +163,7 @@ def _check_source(table: Table) -> None:
         raise DefinitionError(
             f"{name}: a bronze table reads one LandedFiles(…), Stored(…), Jdbc(…) or Kafka(…)."
         )
-    if not table.write.appends:
-        raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
+    check_write(table)
     if table.feed is not None and not isinstance(changes, Files | ChangeLog | SnapshotDiff):
         raise DefinitionError(
             f"{name}: changes is {changes!r}, but in day folders the files show what is new: use "
@@ -216,19 +215,9 @@ def _check_detector(table: Table) -> None:
 
 def _check_typed(table: Table) -> None:
     name, log = table.name, table.log
-    write = table.write
-    if not (write.appends or write.keeps_latest or write.keeps_versions):
-        raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or an SCD2.")
     _check_bronze(table)
-    if table.schema is None or not (table.key or table.write.appends):
-        raise DefinitionError(
-            f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
-        )
-    if table.write.appends and (log is not None or table.key or table.version_by):
-        raise DefinitionError(
-            f"{name}: Append() keeps every row, so nothing is deleted and no version decides; "
-            "leave key and version_by out, or use Merge() or SCD2()."
-        )
+    check_write(table)
+    assert table.schema is not None
     used = {*table.key, *table.version_by, *([table.day] if table.day else [])}
     missing = sorted(used - set(table.schema.columns))
     if missing:
@@ -236,8 +225,8 @@ def _check_typed(table: Table) -> None:
     _check_day(table)
     if log is not None:
         _check_log(table, log)
-    if isinstance(table.write, SCD2):
-        _check_scd2(table, table.write)
+    if table.write.keeps_versions:
+        _check_versions(table)
     _check_values(table)
 
 
@@ -333,17 +322,18 @@ def _check_log(table: Table, log: Detector) -> None:
         )
 
 
-def _check_scd2(table: Table, write: SCD2) -> None:
+def _check_versions(table: Table) -> None:
     name, log = table.name, table.log
+    write, named = table.write, f"{type(table.write).__name__}()"
     assert table.schema is not None
     if log is None and len(table.version_by) != 1:
         raise DefinitionError(
-            f"{name}: SCD2() measures the versions by one column; name it in version_by."
+            f"{name}: {named} measures the versions by one column; name it in version_by."
         )
-    if write.valid_time == "event":
+    if write.by_event_time:
         if log is None:
             raise DefinitionError(
-                f"{name}: over rows SCD2() measures the versions by version_by; "
+                f"{name}: over rows {named} measures the versions by version_by; "
                 'valid_time="event" is for change logs.'
             )
         if isinstance(log, ChangeLog) and log.envelope == "flat" and not log.time:
@@ -351,10 +341,10 @@ def _check_scd2(table: Table, write: SCD2) -> None:
                 f"{name}: the log does not record when a row changed; name the field: "
                 'ChangeLog(time="changed_at").'
             )
-    own = sorted(set(VALIDITY) & {column.lower() for column in table.schema.columns})
+    own = sorted(set(write.validity) & {column.lower() for column in table.schema.columns})
     if own:
         raise DefinitionError(
-            f"{name}: SCD2() adds the columns {', '.join(VALIDITY)}; the contract "
+            f"{name}: {named} adds the columns {', '.join(write.validity)}; the contract "
             f"names {own}. Rename them in a transform."
         )
     if table.day is not None:

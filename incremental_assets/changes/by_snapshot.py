@@ -27,12 +27,12 @@ from incremental_assets.changes.snapshot_changes import (
     IN_SCOPE,
     QUARANTINED,
     SHOWN,
-    keep_snapshot,
     marked,
     previous_snapshot,
     refuse_duplicates,
     restore_snapshot,
     snapshot_changes,
+    stage_snapshot,
     with_scope,
 )
 from incremental_assets.changes.snapshot_comparison import SnapshotComparison
@@ -53,6 +53,7 @@ from incremental_assets.changes.watermark import (
 )
 from incremental_assets.choices import require_function
 from incremental_assets.delta.columns import DELETED, HASH
+from incremental_assets.delta.staged_write import SideRows, SideWrite
 from incremental_assets.errors import DefinitionError, SnapshotError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.plurals import counted
@@ -255,11 +256,14 @@ class SnapshotDiff(Detector):
             changes=sum(counts.values()) - counts.get(QUARANTINED, 0),
         )
 
-    def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
-        """Bring the stored snapshot up to the new one."""
-        if new.stored is not None:
-            snapshot, name = request.snapshot, request.name
-            keep_snapshot(frames, snapshot, name, new.stored, new.own, request.key, batch)
+    def before_commit(
+        self, request: ReadRequest, frames: Frames, new: NewRows, batch: int
+    ) -> Sequence[SideRows | SideWrite]:
+        """The stored snapshot, brought up to the new one."""
+        if new.stored is None:
+            return ()
+        snapshot, name = request.snapshot, request.name
+        return stage_snapshot(frames, snapshot, name, new.stored, new.own, request.key, batch)
 
     def roll_back(self, name: str, snapshot: str, batch: int) -> None:
         """Put the stored snapshot back."""

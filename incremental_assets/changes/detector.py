@@ -2,7 +2,7 @@
 
 A detector is one object in one file. A load of a target asks it in this order: `read` the rows that
 may be new, count them in the gate's one pass, `advance` to the rows that are new and the position
-after them, and `before_commit` keep what it has to know of the source next time. A table of a lake
+after them, and `before_commit` stage what it has to know of the source next time. A table of a lake
 reads its days by `DayReading`.
 """
 
@@ -22,6 +22,7 @@ from incremental_assets.changes.inspection import Inspection, inspect_by_fingerp
 from incremental_assets.changes.position import Position, without_fingerprints
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.delta.columns import HASH, ORDER
+from incremental_assets.delta.staged_write import SideRows, SideWrite
 from incremental_assets.errors import DefinitionError
 from incremental_assets.file_identity import FileLike, is_as_listed
 from incremental_assets.frames import Frames
@@ -201,8 +202,14 @@ class Detector(DayReading):
         """What the source still has of all that was read. Raises SourceError if too little."""
         raise DefinitionError(f"{request.name}: {type(self).__name__} reads no source by itself.")
 
-    def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
-        """Store the state of the source that the next load needs, just before the commit."""
+    def before_commit(
+        self, request: ReadRequest, frames: Frames, new: NewRows, batch: int
+    ) -> Sequence[SideRows | SideWrite]:
+        """Stage the state of the source that the next load needs.
+
+        The load puts it into its tables, in this order, just before the commit.
+        """
+        return ()
 
     def roll_back(self, name: str, snapshot: str, batch: int) -> None:
-        """Take back what `before_commit` stored for an abandoned batch."""
+        """Take back what was stored by `before_commit` for an abandoned batch."""

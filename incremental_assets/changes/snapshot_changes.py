@@ -26,15 +26,10 @@ from incremental_assets.delta.delta_table import (
 )
 from incremental_assets.delta.lookup import FEW_KEYS, LARGE_BYTES
 from incremental_assets.delta.merge import TO_DELETE, join_by_key, merge
-from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files, read_files, read_version
-from incremental_assets.delta.side_table import (
-    abandon_side_rows,
-    fence_side_table,
-    put_side_rows,
-)
-from incremental_assets.delta.stage import folder_of
-from incremental_assets.delta.transaction import Transaction
+from incremental_assets.delta.side_table import abandon_side_rows, fence_side_table
+from incremental_assets.delta.stage import discard_batch, folder_of
+from incremental_assets.delta.staged_write import SideRows, SideWrite
 from incremental_assets.errors import LakeError, SourceError
 from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.quality.reasons import is_good
@@ -136,7 +131,7 @@ def with_scope(previous: DataFrame, snapshot: DataFrame, scope: Sequence[str]) -
     return joined.withColumn(IN_SCOPE, F.coalesce(IN_SCOPE, F.lit(False)))
 
 
-def keep_snapshot(
+def stage_snapshot(
     frames: Frames,
     snapshot: str,
     name: str,
@@ -144,26 +139,22 @@ def keep_snapshot(
     own: Mapping[str, DataType],
     key: Sequence[str],
     batch: int,
-) -> None:
-    """Bring the stored snapshot up to the new one: only the rows that differ are written.
+) -> tuple[SideRows, SideWrite]:
+    """Stage the stored snapshot as the new one: only the rows that differ are written.
 
-    They are stored as well, as the changes that the load found.
+    They are stored as well, first, as the changes that the load found. The table is there before,
+    with the columns of the new one.
     """
     number = F.lit(batch).cast("long").alias(BATCH)
     found = changed.select(number, *map(quoted, (*own, CHANGE)))
-    put_side_rows(found, _changes_table(snapshot), _changes_of(name), batch, _CHANGES_COLUMNS)
+    changes = SideRows(_changes_table(snapshot), _changes_of(name), found, _CHANGES_COLUMNS)
     fields = [field_of(changed.schema[n]) for n in (*own, HASH)]
     every = [(BATCH, "long"), *((field["name"], field["type"]) for field in fields)]
     ensure_table(snapshot, f"snapshot of {name}", every, ())
     add_columns(snapshot, fields)
     incoming = changed.select(number, *map(quoted, own), HASH, F.col(DELETED).alias(TO_DELETE))
     write, _ = merge(frames, incoming, snapshot, folder_of(name, batch), key, F.lit(True), day=None)
-    publish(
-        write.staged,
-        Transaction(name, batch, f'{{"batch":{batch}}}'),
-        replaced_files=write.replaced,
-        searched_files=write.scope,
-    )
+    return changes, SideWrite(name, write)
 
 
 def restore_snapshot(snapshot: str, name: str, batch: int) -> None:
@@ -181,6 +172,7 @@ def restore_snapshot(snapshot: str, name: str, batch: int) -> None:
         return
     commit = find_commit(snapshot, name, batch)
     if commit is None or commit.note.get(FENCE):
+        discard_batch(snapshot, name, batch)
         return
     try:
         DeltaTable(snapshot).restore(commit.version - 1)

@@ -79,6 +79,11 @@ def every_file(_: DataFile) -> bool:
     return True
 
 
+def no_file(_: DataFile) -> bool:
+    """Keep no file."""
+    return False
+
+
 def read_version(
     session: SparkSession, path: str, version: int, keep: Callable[[DataFile], bool] = every_file
 ) -> DataFrame:

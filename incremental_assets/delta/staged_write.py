@@ -9,7 +9,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.side_table import put_side_rows
 from incremental_assets.delta.stage import Staged, discard
+from incremental_assets.delta.transaction import Transaction
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,27 @@ class SideRows:
     rows: DataFrame
     columns: tuple[tuple[str, str], ...]
 
+    def put(self, batch: int) -> None:
+        """Append them."""
+        put_side_rows(self.rows, self.path, self.name, batch, self.columns)
+
+
+@dataclass(frozen=True)
+class SideWrite:
+    """A staged write of another table, which the batch publishes before its own."""
+
+    name: str
+    write: StagedWrite
+
+    def put(self, batch: int) -> None:
+        """Publish it."""
+        publish(
+            self.write.staged,
+            Transaction(self.name, batch, f'{{"batch":{batch}}}'),
+            replaced_files=self.write.replaced,
+            searched_files=self.write.scope,
+        )
+
 
 @dataclass(frozen=True)
 class StagedWrite:
@@ -32,7 +56,7 @@ class StagedWrite:
     Rows changed are counted at None where they are of no day. `replaced_by` names partitions that
     are replaced: a column, and values of it. `scope` are the files in which keys were looked up, of
     a `version` of the table.
-    `side` is appended to side tables before the commit; `notes` are logged.
+    `side` is put into other tables, in this order, before the commit; `notes` are logged.
     """
 
     staged: Staged
@@ -43,7 +67,7 @@ class StagedWrite:
     scope: tuple[str, ...] = ()
     version: int | None = None
     replaced_by: tuple[str, tuple[Any, ...]] | None = None
-    side: tuple[SideRows, ...] = ()
+    side: tuple[SideRows | SideWrite, ...] = ()
     notes: tuple[str, ...] = ()
 
     def of_days(self, column: str, days: Collection[date]) -> StagedWrite:

@@ -11,8 +11,8 @@ from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
 from incremental_assets.engine.gold import change_set, destination, judge, made_rows, upstream_rows
+from incremental_assets.engine.whole_days import stage_whole_days
 from incremental_assets.frames import Frames
-from incremental_assets.writes.whole_days import stage_days
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class _Made:
 class DailyBatch(DayBatch[_Made]):
     """Reads the changed days of the facts and all versions looked up; replaces the days.
 
-    What is judged is what was staged: a day that fails is simply not committed.
+    The table's own write stages them. What is judged is what was staged: a day that fails is simply
+    not committed.
     """
 
     def read(self, batch: Batch, frames: Frames) -> _Made:
@@ -34,8 +35,9 @@ class DailyBatch(DayBatch[_Made]):
         read = [upstream_rows(session, batch, each) for each in table.upstreams]
         rows = made_rows(batch, read)
         notes = widen(session, batch.path, table.name, rows.schema.fields)
-        days = tuple(batch.work.days)
-        write = stage_days(destination(batch, days=days), change_set(rows), "dt", days)
+        key = (*table.key, "dt") if table.key else ()
+        to = destination(batch, key, days=tuple(batch.work.days))
+        write = stage_whole_days(frames, table.write, to, change_set(rows))
         return _Made(read[0], replace(write, notes=tuple(notes)))
 
     def gate(self, batch: Batch, frames: Frames, read: _Made) -> Outcome:

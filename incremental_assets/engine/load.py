@@ -5,9 +5,15 @@ see the claim. A loader's target, which has one scope and no days, is claimed at
 what is new is known by reading, and a load that finds nothing leaves no trace. The claim is refused
 if another run claimed a batch meanwhile, so what was read is what is loaded.
 
-Durable in this order: the claim, quarantine and side tables, the commit, the record. A load that
+Reading may stage files already, where the gate judges what was written: landed files, gold by day
+and merged gold. No reader sees staged files, and those of days that the gate holds are removed.
+What anybody sees is published here alone, after the gate, and becomes durable in this order: the
+claim, quarantine, side tables and the snapshot of a source, the commit, the record. A load that
 dies between any two of them is settled by the next one: the commit has the outcome, or a fence
 makes it impossible.
+
+The lock, the settling of what an earlier load left and the comparison of ledger and table surround
+this, for both kinds of load: in `lakehouse.py`, and in `engine/target_load.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +21,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
-from incremental_assets.delta.side_table import put_side_rows
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.frames import Frames
@@ -92,7 +97,7 @@ def load(steps: Steps[R, G, O]) -> O | None:
             steps.quarantine(frames, read, judged)
             write = steps.stage(frames, read, judged)
             for side in write.side if write is not None else ():
-                put_side_rows(side.rows, side.path, side.name, steps.number(), side.columns)
+                side.put(steps.number())
             outcome = steps.commit(read, judged, write)
         return steps.record(outcome)
     except SPARK_ERRORS as error:

@@ -43,12 +43,14 @@ from incremental_assets.delta.writable import require_plain_writes
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze_rows import all_rows, contract_of, days_as_shown
 from incremental_assets.engine.typed import Typed, typed
+from incremental_assets.engine.whole_days import stage_whole_days
 from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.quality.contract import UNDECLARED, Contract
 from incremental_assets.quality.gate import Counted
 from incremental_assets.row_hash import row_hash
 from incremental_assets.table import Table
 from incremental_assets.writes.destination import ChangeSet, Destination
+from incremental_assets.writes.strategy import require_completed
 
 _IS_TRUNCATE = f"{OPERATION} = 'truncate'"
 _GOOD = "size(_reasons) = 0"
@@ -71,8 +73,11 @@ def stage_good(
         _ensure_columns(batch, changes, read.order)
         changes = replace(changes, rows=frames.cache(changes.rows))
     to = _destination(batch, read.order, days)
-    if batch.work.mode == "rebuild" and table.write.by_key and table.day is None:
-        return _rebuilt(frames, batch, read, to, days, grown)
+    require_completed(table.write, table.name, changes)
+    if batch.work.mode == "rebuild":
+        if table.write.by_key and table.day is None:
+            return _rebuilt(frames, batch, read, to, days, grown)
+        return stage_whole_days(frames, table.write, to, changes)
     if table.has_truncates:
         truncated = bool(counted.flags.get("truncates"))
         changes = _with_truncates(frames, to, changes, truncated=truncated)
@@ -95,7 +100,6 @@ def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> 
     own = table.write.validity
     schema = StructType.fromJson(json.loads(text))
     types = {f.name: f.dataType for f in schema.fields if f.name not in own and f.name[0] != "_"}
-    whole = batch.work.mode == "rebuild" and (table.day is not None or table.write.appends)
     return Destination(
         table.name,
         batch.path,
@@ -107,7 +111,6 @@ def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> 
         first_by="" if table.day is not None or table.write.appends else "dt",
         valid_time=CHANGED_AT if table.write.by_event_time else "",
         days=tuple(days),
-        replaces_days=whole,
         keep=may_hold,
         counted_by="" if positioned else "dt",
         tombstones=positioned,

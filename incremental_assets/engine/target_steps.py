@@ -50,6 +50,7 @@ from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
 from incremental_assets.spark.optional_jars import jars_of
 from incremental_assets.writes.destination import ChangeSet, Destination
+from incremental_assets.writes.strategy import require_completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
 
     def stage(self, frames: Frames, read: SourceWindow, judged: _Judged) -> StagedWrite | None:
         target, new, state = self._target, judged.new, self._request.state
-        target.changes.before_commit(self._request, frames, new, self.number())
+        first = target.changes.before_commit(self._request, frames, new, self.number())
         every = new.every
         changes = ChangeSet(
             conformed(new.rows.where(is_good()), state.columns),
@@ -201,7 +202,9 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             None if every is None else conformed(every.where(is_good()), state.columns),
             new.good,
         )
-        return target.write.stage(frames, self._destination(), changes)
+        require_completed(target.write, target.name, changes)
+        write = target.write.stage(frames, self._destination(), changes)
+        return replace(write, side=(*first, *write.side))
 
     def commit(self, read: SourceWindow, judged: _Judged, write: StagedWrite | None) -> Loaded:
         assert write is not None

@@ -90,7 +90,9 @@ def code_location(
 ) -> dg.Definitions:
     """The same as a code location of its own: with its executor for every run, and its log lines.
 
-    So a run of single assets, or a backfill, from the UI shares one Spark, too.
+    So a run of single assets, or a backfill, from the UI shares one Spark, too. A code location has
+    one executor for all that is in it, which is why `build_definitions`, whose result may be merged
+    with other assets, sets none.
     """
     settings = settings or Settings.from_environment()
     return dg.Definitions.merge(

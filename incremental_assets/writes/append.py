@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.writes.destination import ChangeSet, Destination
-from incremental_assets.writes.inserted import inserted, spread
 from incremental_assets.writes.strategy import WriteStrategy
 
 
@@ -23,7 +21,5 @@ class Append(WriteStrategy):
     mode: ClassVar[Mode] = "append"
 
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
-        """The rows as they are; days that the batch has whole are replaced."""
-        rows = spread(changes.rows.select(to.number, *to.written(changes.own)), to)
-        staged = stage(rows, to.path, to.folder, to.partition_by)
-        return StagedWrite(staged, inserted=inserted(staged, to), replaced_by=to.replaced_days())
+        """The rows as they are."""
+        return to.stage(to.spread(to.as_written(changes)))

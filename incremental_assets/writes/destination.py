@@ -13,7 +13,8 @@ from pyspark.sql.types import DataType
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.lookup import few_keys
-from incremental_assets.delta.read import DataFile, every_file, plain_files, read_files
+from incremental_assets.delta.merge import OLD, TO_DELETE, merge, stage_with
+from incremental_assets.delta.read import DataFile, every_file, no_file, plain_files, read_files
 from incremental_assets.delta.side_table import (
     SIDE_COLUMNS,
     SIDE_ROWS,
@@ -21,8 +22,8 @@ from incremental_assets.delta.side_table import (
     side_rows,
     side_table_of,
 )
-from incremental_assets.delta.stage import folder_of
-from incremental_assets.delta.staged_write import SideRows
+from incremental_assets.delta.stage import Staged, folder_of, stage
+from incremental_assets.delta.staged_write import SideRows, StagedWrite
 from incremental_assets.frames import Frames, quoted
 
 DELETED_BECAUSE = "deleted"
@@ -61,9 +62,10 @@ class Destination:
     of the total order between versions of a key, the row hash last; without any, the row of the
     batch wins. Of equal rows that with the lowest `first_by` stays. Intervals of versions are
     measured in the first column of the order, or in `valid_time`. `partition_by` is how the table
-    is partitioned. `days` are those of the batch, for a table that is partitioned by them; with
-    `replaces_days` the batch has all rows of these. `keep` names the files in which the batch's
-    keys may be. `counted_by` is the column of the day that changed rows are counted by.
+    is partitioned. `days` are those of the batch, for a table that is partitioned by them. `keep`
+    names the files in which the batch's keys may be, and a write looks into no others: days that
+    are rebuilt whole are staged as if the table had no file, and the load replaces what was there.
+    `counted_by` is the column of the day that changed rows are counted by.
     `tombstones`: deletes may be kept in its side table. `truncates`: a delete of no key is a
     truncate. `hidden` are columns whose change makes no new version.
     """
@@ -78,7 +80,6 @@ class Destination:
     first_by: str = ""
     valid_time: str = ""
     days: Sequence[date] = ()
-    replaces_days: bool = False
     keep: Callable[[DataFile], bool] = every_file
     counted_by: str = ""
     tombstones: bool = True
@@ -97,6 +98,11 @@ class Destination:
         return self.order[:-1]
 
     @property
+    def earlier(self) -> str:
+        """SQL for `merge`, which compares `order`: whether a row is earlier than the table's."""
+        return f"{struct_of(self.order)} < {struct_of(self.order, f'{OLD}.')}"
+
+    @property
     def number(self) -> Column:
         """The batch number, as a column of the rows that it writes."""
         return F.lit(self.batch).cast("long").alias(BATCH)
@@ -105,12 +111,63 @@ class Destination:
         """The columns that are written after the batch's number, quoted."""
         return [quoted(name) for name in dict.fromkeys((*own, *self.order))]
 
-    def replaced_days(self) -> tuple[str, tuple[date, ...]] | None:
-        """The partitions that the batch replaces whole."""
-        return ("dt", tuple(self.days)) if self.replaces_days and self.days else None
+    def as_written(self, changes: ChangeSet) -> DataFrame:
+        """The rows of the changes, with the columns that are written and no others."""
+        return changes.rows.select(self.number, *self.written(changes.own))
+
+    def stage(self, rows: DataFrame) -> StagedWrite:
+        """Stage rows with the columns that are written, all of them, as they are."""
+        staged = stage(rows, self.path, self.folder, self.partition_by)
+        return StagedWrite(staged, inserted=self.inserted(staged))
+
+    def stage_new(self, rows: DataFrame) -> StagedWrite:
+        """Stage rows of keys that the table does not have."""
+        if self.counted_by:
+            return self.stage(rows)
+        # A target may be a table of somebody's own, with columns that the source has not.
+        table = plain_files(self.path, version_of(self.path))
+        staged = stage_with(rows, None, table, self.folder)
+        return StagedWrite(staged, inserted=self.inserted(staged))
+
+    def merge(
+        self, frames: Frames, rows: DataFrame, wins: str, compared: Sequence[str] = ()
+    ) -> StagedWrite:
+        """Stage rows, one per key: those of new keys, and those that win over the table's row.
+
+        `wins` is SQL, in which `_old` is a struct of the `compared` columns of the table's row:
+        `updated_at > _old.updated_at`. A row with a true `_to_delete` that wins deletes its key.
+        """
+        if self.is_empty():  # it may not even have the columns yet
+            if TO_DELETE in rows.columns:
+                rows = rows.where(f"NOT {TO_DELETE}").drop(TO_DELETE)
+            return self.stage_new(rows)
+        write, _ = merge(
+            frames,
+            rows,
+            self.path,
+            self.folder,
+            self.key,
+            F.expr(wins),
+            compared,
+            self.keep,
+            day=self.counted_by or None,
+        )
+        return write
+
+    def inserted(self, staged: Staged) -> Mapping[date | None, int]:
+        """The rows that were staged, per day where the destination counts by it."""
+        if not self.counted_by:
+            return {None: sum(file.rows for file in staged.files)}
+        return {day: rows for (day,), rows in staged.rows.items()}
+
+    def spread(self, rows: DataFrame) -> DataFrame:
+        """Rows of several days, each day's together: every task would write a file for each."""
+        return rows.hint("rebalance", "dt") if len(self.days) > 1 else rows
 
     def is_empty(self) -> bool:
         """Whether no file of the table, as it is now, may hold one of the batch's keys."""
+        if self.keep is no_file:
+            return True
         return not any(map(self.keep, plain_files(self.path, version_of(self.path)).files))
 
     def superseded(self, session: SparkSession) -> DataFrame | None:

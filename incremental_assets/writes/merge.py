@@ -21,11 +21,9 @@ from incremental_assets.delta.merge import (
     join_by_key,
     merge,
     rows_of_repeated_keys,
-    stage_with,
 )
-from incremental_assets.delta.read import plain_files, read_version
+from incremental_assets.delta.read import read_version
 from incremental_assets.delta.side_table import CONFLICTS
-from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import SideRows, StagedWrite
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import Mode
@@ -35,7 +33,6 @@ from incremental_assets.writes.destination import (
     Destination,
     struct_of,
 )
-from incremental_assets.writes.inserted import inserted, spread
 from incremental_assets.writes.latest import latest_changes
 from incremental_assets.writes.merge_lacking import Decided, decided, whole_rows
 from incremental_assets.writes.strategy import WriteStrategy
@@ -52,26 +49,14 @@ class Merge(WriteStrategy):
 
     by_key: ClassVar[bool] = True
     applies_deletes: ClassVar[bool] = True
+    completes_rows: ClassVar[bool] = True
     keeps_latest: ClassVar[bool] = True
     mode: ClassVar[Mode] = "merge"
 
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
         """The latest of the changes of each key, where it is later than the table's row."""
         if not to.order:
-            rows = spread(changes.rows.select(to.number, *to.written(changes.own)), to)
-            if to.is_empty():
-                return _inserted_alone(rows, to)
-            write, _ = merge(
-                frames,
-                rows,
-                to.path,
-                to.folder,
-                to.key,
-                F.lit(True),
-                keep=to.keep,
-                day=to.counted_by or None,
-            )
-            return write
+            return to.merge(frames, to.spread(to.as_written(changes)), "true")
         lacking = None
         if PARTIAL in changes.own:
             others, lacking = decided(frames, to, changes)
@@ -81,7 +66,7 @@ class Merge(WriteStrategy):
         latest = latest_of_batch(frames, changes, to)
         deletes = to.last_deletes(frames, changes.rows)
         simple = deletes is None and lacking is None and not changes.deletes
-        if simple and (to.replaces_days or to.is_empty()):
+        if simple and to.is_empty():
             return _only_inserted(latest, to, changes)
         return _looked_up(frames, latest, deletes, to, changes, lacking)
 
@@ -137,29 +122,13 @@ def _only_inserted(latest: DataFrame, to: Destination, changes: ChangeSet) -> St
     """
     seen = Observation("conflicts")
     rows = latest.observe(seen, F.count_if(CONFLICT).alias("lost")).where(f"NOT {CONFLICT}")
-    rows = spread(rows.select(to.number, *to.written(changes.own)), to)
-    if to.counted_by:
-        staged = stage(rows, to.path, to.folder, to.partition_by)
-    else:  # a target may be a table of somebody's own, with columns that the source has not
-        table = plain_files(to.path, version_of(to.path))
-        staged = stage_with(rows, None, table, to.folder)
+    rows = to.spread(rows.select(to.number, *to.written(changes.own)))
+    write = to.stage_new(rows)
     side: tuple[SideRows, ...] = ()
     # A row that lost leaves one that stays; of a plan that was found empty nothing is observed.
-    if staged.files and seen.get.get("lost"):
+    if write.staged.files and seen.get.get("lost"):
         side = (to.side(to.conflicts(latest.where(CONFLICT)), changes.own, CONFLICTS),)
-    return StagedWrite(
-        staged,
-        inserted=inserted(staged, to),
-        replaced_by=to.replaced_days(),
-        side=side,
-    )
-
-
-def _inserted_alone(rows: DataFrame, to: Destination) -> StagedWrite:
-    """Rows of a key each, as they are: the table has none of their keys."""
-    table = plain_files(to.path, version_of(to.path))
-    staged = stage_with(rows, None, table, to.folder)
-    return StagedWrite(staged, inserted=inserted(staged, to))
+    return replace(write, side=side)
 
 
 def _looked_up(
@@ -209,7 +178,7 @@ def _looked_up(
     lost = f"NOT {_DECIDED} AND {OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH}"
     write, conflicts = merge(
         frames,
-        spread(incoming, to),
+        to.spread(incoming),
         to.path,
         to.folder,
         to.key,

@@ -10,7 +10,7 @@ from incremental_assets.frames import Frames
 from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets.writes.loaded_rows import loaded_rows
 from incremental_assets.writes.strategy import WriteStrategy
-from incremental_assets.writes.whole_days import days_in, stage_days
+from incremental_assets.writes.whole_days import days_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +32,8 @@ class OverwriteDays(WriteStrategy):
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
         """The batch's rows, which replace their days."""
         days = days_in(changes.rows, self.day)
-        write = stage_days(to, changes, self.day, days)
-        return replace(write, side=(loaded_rows(changes, to),))
+        return replace(
+            to.stage(to.as_written(changes)),
+            replaced_by=(self.day, days) if days else None,
+            side=(loaded_rows(changes, to),),
+        )

@@ -9,13 +9,11 @@ from typing import ClassVar
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, HASH
-from incremental_assets.delta.merge import OLD, TO_DELETE, merge
-from incremental_assets.delta.stage import stage
+from incremental_assets.delta.merge import OLD, TO_DELETE
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.writes.destination import ChangeSet, Destination
-from incremental_assets.writes.inserted import inserted
 from incremental_assets.writes.strategy import WriteStrategy
 
 
@@ -42,21 +40,8 @@ class RecomputeKeys(WriteStrategy):
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
         """The new rows, without what the keys no longer have (`_deleted`); equal rows stay."""
         if not changes.deletes:  # the table has no row yet
-            rows = changes.rows.select(to.number, *to.written(changes.own))
-            staged = stage(rows, to.path, to.folder, to.partition_by)
-            return StagedWrite(staged, inserted=inserted(staged, to))
+            return to.stage(to.as_written(changes))
         rows = changes.rows.select(
             to.number, *to.written(changes.own), F.col(DELETED).alias(TO_DELETE)
         )
-        write, _ = merge(
-            frames,
-            rows,
-            to.path,
-            to.folder,
-            to.key,
-            F.expr(f"{TO_DELETE} OR {HASH} != {OLD}.{HASH}"),
-            (HASH,),
-            to.keep,
-            day=None,
-        )
-        return write
+        return to.merge(frames, rows, f"{TO_DELETE} OR {HASH} != {OLD}.{HASH}", (HASH,))

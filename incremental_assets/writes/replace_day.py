@@ -9,7 +9,7 @@ from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
 from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets.writes.strategy import WriteStrategy
-from incremental_assets.writes.whole_days import days_in, is_of_days, stage_days
+from incremental_assets.writes.whole_days import days_in, is_of_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,6 @@ class ReplaceDay(WriteStrategy):
         if not to.days:
             days = days_in(changes.rows, self.day)
             if changes.every is not None:
-                every = changes.every.where(is_of_days(self.day, days))
-                changes = replace(changes, rows=every)
-        return stage_days(to, changes, self.day, days)
+                changes = replace(changes, rows=changes.every.where(is_of_days(self.day, days)))
+        write = to.stage(to.spread(to.as_written(changes)))
+        return replace(write, replaced_by=(self.day, days) if days else None)

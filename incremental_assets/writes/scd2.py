@@ -37,6 +37,7 @@ class SCD2(WriteStrategy):
 
     by_key: ClassVar[bool] = True
     applies_deletes: ClassVar[bool] = True
+    completes_rows: ClassVar[bool] = True
     keeps_versions: ClassVar[bool] = True
     validity: ClassVar[tuple[str, ...]] = VALIDITY
     mode: ClassVar[Mode] = "history"

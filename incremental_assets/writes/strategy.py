@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
+from incremental_assets.delta.columns import PARTIAL
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
@@ -31,7 +32,8 @@ class WriteStrategy(ABC):
     with the columns `validity`. `recomputes_keys`: a rebuild covers keys, whose rows may be on any
     day, and the columns in `running_columns` go on from the day before. `loses_rows`: rows that
     were loaded may leave the table, so a side table records which they are. `replaces_by_batch`:
-    which rows leave it depends on which others come in the same batch. `mode` is what the ledger
+    which rows leave it depends on which others come in the same batch. `completes_rows`: it knows
+    what to do with an update of a log that lacks columns (`_partial`). `mode` is what the ledger
     calls a load.
     """
 
@@ -43,6 +45,7 @@ class WriteStrategy(ABC):
     recomputes_keys: ClassVar[bool] = False
     loses_rows: ClassVar[bool] = True
     replaces_by_batch: ClassVar[bool] = False
+    completes_rows: ClassVar[bool] = False
     validity: ClassVar[tuple[str, ...]] = ()
     mode: ClassVar[Mode] = "replace"
 
@@ -78,9 +81,18 @@ class WriteStrategy(ABC):
         """The partition column whose partitions a batch replaces whole; "" for none."""
         return ""
 
+    @property
+    def rebuilds_keys(self) -> bool:
+        """Whether it has a `rebuild` of its own."""
+        return type(self).rebuild is not WriteStrategy.rebuild
+
     @abstractmethod
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
-        """Stage what the table holds once the changes are in it; nothing is committed."""
+        """Stage what the table holds once the changes are in it; nothing is committed.
+
+        Keys are looked up in the files that `to.keep` names, as `to.merge` does, and in no others:
+        a day that is rebuilt whole replaces what the table has of it.
+        """
 
     def rebuild(
         self,
@@ -98,3 +110,13 @@ class WriteStrategy(ABC):
         table and its side tables count as they are. Raises DefinitionError where rows have no key.
         """
         raise DefinitionError(f"{to.name}: {self} has no keys that could be rebuilt.")
+
+
+def require_completed(write: WriteStrategy, name: str, changes: ChangeSet) -> None:
+    """Raise DefinitionError where changes lack columns, and the write would store them as null."""
+    if PARTIAL in changes.own and not write.completes_rows:
+        raise DefinitionError(
+            f"{name}: updates of its log lack columns that did not change, and {write} does not "
+            "complete them (`completes_rows`). Nothing was loaded; use Merge() or SCD2(), or let "
+            "the log have whole rows."
+        )

@@ -1,4 +1,4 @@
-"""Days of a table that are replaced whole, whichever strategy or kind of batch does it."""
+"""Which days rows are of, where days are replaced whole."""
 
 from __future__ import annotations
 
@@ -8,20 +8,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.stage import stage
-from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
-from incremental_assets.writes.destination import ChangeSet, Destination
-from incremental_assets.writes.inserted import inserted, spread
-
-
-def stage_days(to: Destination, changes: ChangeSet, day: str, days: tuple[Any, ...]) -> StagedWrite:
-    """The rows, which replace all that the table has of these days of the column `day`."""
-    rows = spread(changes.rows.select(to.number, *to.written(changes.own)), to)
-    staged = stage(rows, to.path, to.folder, to.partition_by)
-    replaced_by = (day, days) if days else None
-    return StagedWrite(staged, inserted=inserted(staged, to), replaced_by=replaced_by)
 
 
 def days_in(rows: DataFrame, day: str) -> tuple[Any, ...]:

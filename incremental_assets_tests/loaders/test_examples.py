@@ -17,7 +17,10 @@ from incremental_assets_tests.thorough import thorough
 DOCS = PROJECT_ROOT / "docs"
 PAGES = [
     *sorted((DOCS / "patterns").glob("*.md")),
-    *(DOCS / f"{name}.md" for name in ("loaders", "feeds", "lake-sources", "add-a-source")),
+    *(
+        DOCS / f"{name}.md"
+        for name in ("loaders", "feeds", "lake-sources", "add-a-source", "add-a-write")
+    ),
 ]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -100,5 +103,5 @@ def test_every_pattern_has_its_page() -> None:
 
     assert names == {
         *("files", "timestamp", "sequence", "change-log", "snapshot-diff", "combining"),
-        *("loaders", "feeds", "lake-sources", "add-a-source"),
+        *("loaders", "feeds", "lake-sources", "add-a-source", "add-a-write"),
     }

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import LakeError, SparkUnavailableError
-from incremental_assets.loaders import __main__ as demo
+from incremental_assets.retail.loaders import demo
 from incremental_assets.screen import Screen
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.shop import log_without_a_jvm

@@ -11,16 +11,16 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader
-from incremental_assets.loaders.demo_data import (
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.sequence import SequenceBasedLoader
+from incremental_assets.loaders.timestamp import TimestampBasedLoader
+from incremental_assets.retail.loaders.data import (
     DeliveryNumber,
     land_customers,
     land_orders,
     land_payments,
     land_products,
 )
-from incremental_assets.loaders.result import LoadResult
-from incremental_assets.loaders.sequence import SequenceBasedLoader
-from incremental_assets.loaders.timestamp import TimestampBasedLoader
 
 Clock = Callable[[], datetime]
 Log = Callable[[str], None]

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from rich.table import Table
 from rich.text import Text
 
-from incremental_assets.loaders.demo_scenes import Scene, ScenePaths
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.watermarks import read_watermarks
 from incremental_assets.query import query
+from incremental_assets.retail.loaders.scenes import Scene, ScenePaths
 from incremental_assets.screen import Screen
 
 _COUNTS = ("read", "inserted", "updated", "deleted", "quarantined")
