@@ -17,7 +17,7 @@ from incremental_assets.sources.source_file import SourceFile
 
 Tag = Callable[[SourceFile], SourceFile]
 Fingerprints = Mapping[date, str] | None
-_Source = tuple[str, str]
+_PathAndColumn = tuple[str, str]
 _Cached = tuple[tuple[str, date] | None, Mapping[date, str] | None]
 
 
@@ -71,8 +71,8 @@ class CachedInspector(Inspector):
     """
 
     _tagged: dict[SourceFile, SourceFile] = field(default_factory=dict)
-    _files: dict[_Source, _Cached] = field(default_factory=dict)
-    _rows: dict[_Source, _Cached] = field(default_factory=dict)
+    _files: dict[_PathAndColumn, _Cached] = field(default_factory=dict)
+    _rows: dict[_PathAndColumn, _Cached] = field(default_factory=dict)
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:
         def remembered(file: SourceFile) -> SourceFile:
@@ -96,7 +96,7 @@ class CachedInspector(Inspector):
 
 
 def _cached(
-    cache: dict[_Source, _Cached],
+    cache: dict[_PathAndColumn, _Cached],
     ask: Callable[[FixedSource, str, Collection[date], date], Fingerprints],
     fixed: FixedSource,
     column: str,

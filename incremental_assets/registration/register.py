@@ -45,7 +45,7 @@ from incremental_assets.table import Table
 
 _SILENT_SECONDS = 30.0
 _LOCK_SECONDS = 1.0  # a load takes longer, and writes the comments itself
-State = Literal["created", "was there", "not loaded yet"]
+RegistrationState = Literal["created", "was there", "not loaded yet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Registered:
 
     table: str
     name: str
-    state: State
+    state: RegistrationState
     comments: int = 0
 
 

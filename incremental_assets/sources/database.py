@@ -94,7 +94,7 @@ class RowsState:
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class ColumnDates:
     """The first and last UTC date in a column, None where unknown, and its rows with no date."""
 
     first: date | None

@@ -17,8 +17,8 @@ from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.storage import StoredFile, answering, open_file
 
 _MOST_DIGESTS, _MOST_MANIFESTS = 100_000, 10_000
-_Reasons = Mapping[str, str]
-_Known = Callable[[str], FileLike | None]
+_WhyWaiting = Mapping[str, str]
+_LoadedFileAt = Callable[[str], FileLike | None]
 _Unquiet = Callable[[StoredFile], str]
 
 
@@ -44,9 +44,9 @@ class Signs:
         where: str,
         place: str,
         files: Sequence[StoredFile],
-        known: _Known,
+        known: _LoadedFileAt,
         unquiet: _Unquiet,
-    ) -> tuple[list[StoredFile], _Reasons]:
+    ) -> tuple[list[StoredFile], _WhyWaiting]:
         """The data among all files of a place below `where`, and by path why some of them wait.
 
         Signs lie directly in the place. A manifest that is not fulfilled is among the files, and
@@ -96,7 +96,7 @@ class _DeliveredFiles:
     prefix: str
     data: Mapping[str, StoredFile]
     signs: Mapping[str, StoredFile]
-    known: _Known
+    known: _LoadedFileAt
 
     def reasons(self, manifests: Sequence[StoredFile], unquiet: _Unquiet) -> dict[str, str]:
         """By path why files wait, "" where they do not, and why manifests are not fulfilled."""

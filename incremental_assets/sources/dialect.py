@@ -16,7 +16,7 @@ from incremental_assets.errors import SourceError
 from incremental_assets.sources.database import (
     ROWS,
     Access,
-    Days,
+    ColumnDates,
     DbColumn,
     DbConnection,
     Relation,
@@ -175,7 +175,7 @@ class Dialect(ABC):
 
     def days(
         self, connection: DbConnection, relation: Relation, where: str, column: DbColumn
-    ) -> Days | None:
+    ) -> ColumnDates | None:
         """The days that a column has; None where it holds no instants or dates."""
         day = self.day_of(column)
         if day is None:
@@ -184,7 +184,7 @@ class Dialect(ABC):
         counts = f"count(*), count(*) - count({day})"
         found = ask(connection, f"SELECT {ends}, {counts} FROM {relation} {ROWS} {where}")[0]
         first, last, rows, without = found
-        return Days(_date(first), _date(last), rows, without)
+        return ColumnDates(_date(first), _date(last), rows, without)
 
     def rows_by_day(
         self,

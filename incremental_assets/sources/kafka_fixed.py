@@ -18,8 +18,8 @@ from incremental_assets.frames import Frames
 from incremental_assets.plurals import counted
 from incremental_assets.sources.kafka_client import TopicState, topic_state
 from incremental_assets.sources.kafka_days import (
-    ByDay,
     DayMessages,
+    MessagesByDay,
     Ranges,
     added_up,
     as_json,
@@ -64,7 +64,7 @@ class FixedKafka(FixedSource):
     notes: tuple[str, ...] = ()
     days: Mapping[date, DayMessages] | None = None
     may_repeat: bool = True
-    unread: ByDay = field(default_factory=dict)
+    unread: MessagesByDay = field(default_factory=dict)
     first: date = date.min
     today: date = date.max
     files: tuple[SourceFile, ...] = ()
