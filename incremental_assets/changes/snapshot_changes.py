@@ -162,7 +162,7 @@ def keep_snapshot(
         write.staged,
         Transaction(name, batch, f'{{"batch":{batch}}}'),
         replaced_files=write.replaced,
-        searched_files=write.scope,
+        searched_files=write.searched_files,
     )
 
 

@@ -29,7 +29,7 @@ class TableDays:
 
 
 @dataclass(frozen=True)
-class VerifyScope:
+class DaysToVerify:
     """What is rebuilt, upstreams first, from which bronze tables, and what is compared.
 
     `empty` are tables of which no day is rebuilt, and only the columns are needed. `left_out` are
@@ -49,10 +49,10 @@ class VerifyScope:
         return next((part.days for part in self.parts if part.table.name == table.name), ())
 
 
-def scope_of(
+def days_to_verify(
     table: Table, tables: Sequence[Table], view: LedgerView, asked: DayRange | None
-) -> VerifyScope:
-    """The scope of verifying these days of a silver or gold table; None: all that it has."""
+) -> DaysToVerify:
+    """What verifies these days of a silver or gold table; None: all that it has."""
     broken = _NotRebuildable(view)
     left_out, before = _left_out(table, view, broken.of(table))
     if asked is not None:
@@ -75,7 +75,7 @@ def scope_of(
         elif loaded:
             empty.append(each)
     bronze = tuple(each for each in wanted if each.layer == "bronze")
-    return VerifyScope(tuple(parts), bronze, tuple(empty), left_out, before)
+    return DaysToVerify(tuple(parts), bronze, tuple(empty), left_out, before)
 
 
 def stands_alone(table: Table) -> bool:
