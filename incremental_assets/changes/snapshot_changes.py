@@ -229,7 +229,7 @@ def snapshot_changes(
     kind = F.when(F.col(_WAS).isNull(), F.lit("insert")).otherwise(F.lit("update"))
     found = marked(good, own, kind)
     text = F.lit(None).cast("string")
-    gone = previous.join(differing.where(f"{_ROWS} = 0"), key).select(
+    removed = previous.join(differing.where(f"{_ROWS} = 0"), key).select(
         *map(quoted, own),
         F.lit("").alias(HASH),
         text.alias("_file"),
@@ -239,7 +239,7 @@ def snapshot_changes(
         F.lit("delete").alias(CHANGE),
         F.lit(True).alias(DELETED),
     )
-    return found.unionByName(gone)
+    return found.unionByName(removed)
 
 
 def _differing_keys(snapshot: DataFrame, previous: DataFrame, key: Sequence[str]) -> DataFrame:

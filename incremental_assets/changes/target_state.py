@@ -134,7 +134,7 @@ class TargetState:
             return "versions" if self.last.mode == HISTORY else ""
         return "versions" if has_versions and BATCH in self.columns else ""
 
-    def require_same_marks(self, order: Sequence[str], positioned_by: str) -> None:
+    def require_same_deleted_column(self, order: Sequence[str], positioned_by: str) -> None:
         """Raise DefinitionError where a column that marks deleted rows would come or go.
 
         What it marked before is in the target, or is marked as deleted, for ever.

@@ -160,11 +160,11 @@ def with_rest_of_day(
     session, none = frames.session, F.lit(None).cast("string")
     rows = units.uncovered(snapshot_rows(session, batch, day)).withColumn("_raw", none)
     lines = unread_lines(_lines_of(session, batch, day), day)
-    kept = [
+    uncovered = [
         each.join(snapshot.select(by), by, "left_anti").select(*snapshot.columns)
         for each, by in ((rows, KEY), (lines, HASH))
     ]
-    every = frames.cache(reduce(DataFrame.unionByName, kept, snapshot))
+    every = frames.cache(reduce(DataFrame.unionByName, uncovered, snapshot))
     both = Units(units.scope, tuple(sorted({*earlier.texts, *units.texts})))
     return every, both if earlier.scope else ALL_UNITS
 

@@ -40,7 +40,7 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
         _refuse_snapshot(target, state, ledger)
     state.require_same_write()
     _require_partition(target)
-    state.require_same_marks(target.changes.order, target.changes.positioned_by)
+    state.require_same_deleted_column(target.changes.order, target.changes.positioned_by)
     return state
 
 

@@ -148,7 +148,7 @@ def named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
 
 
 def require_distinct(columns: Sequence[DbColumn], path: str) -> None:
-    """Raise SourceError for names that the queries cannot tell apart."""
+    """Raise SourceError for names that the queries cannot distinguish."""
     names = [column.name for column in columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or ROWS in names:

@@ -219,12 +219,14 @@ class FixedKafka(FixedSource):
             now = self._require_same()
         except SourceError as found:
             return found
-        gone = {p: (low, now.begin[p]) for p, (low, _) in self.ranges.items() if low < now.begin[p]}
-        if not gone:
+        expired = {
+            p: (low, now.begin[p]) for p, (low, _) in self.ranges.items() if low < now.begin[p]
+        }
+        if not expired:
             return why_spark_is_refused(self.path, str(error))
         return SourceError(
-            f"{self.path}: messages expired while they were read ({in_words(gone)}). Nothing was "
-            "loaded; run again."
+            f"{self.path}: messages expired while they were read ({in_words(expired)}). Nothing "
+            "was loaded; run again."
         )
 
     def _require_same(self) -> TopicState:

@@ -65,7 +65,7 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     left_out_files: set[str] = set()
     notes: list[str] = []
     for day in days:
-        gone, known = history.retracted(day), history.files(day)
+        retracted, known = history.retracted(day), history.files(day)
         there = feed.files(landing, day, history)
         listed = [file for file in there if not file.waits or file.path in known]
         new, changed = table.files.new_and_changed(
@@ -73,9 +73,9 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
         )
         other = {file.path for file in (*new, *changed)}
         same = tuple(file for file in listed if file.path not in other)
-        same = tuple(file for file in same if file.path not in gone)
-        missing = sorted(set(known) - gone - {file.path for file in same})
-        if gone and not (same or missing or day in history.held):
+        same = tuple(file for file in same if file.path not in retracted)
+        missing = sorted(set(known) - retracted - {file.path for file in same})
+        if retracted and not (same or missing or day in history.held):
             continue  # nothing of it may be there
         held = history.held.get(day)
         if held is not None:

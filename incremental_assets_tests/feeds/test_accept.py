@@ -159,7 +159,7 @@ def test_what_a_source_without_days_had_is_judged_again_on_the_next_day(lake: La
     shop.now = NOON.replace(day=15)
     accepted(shop, "bronze/products", date(2017, 1, 14))
     assert loaded(14) == ["idle"]
-    assert any("is judged again by the load of 2017-01-15" in line for line in shop.logged)
+    assert any("are evaluated again by the load of 2017-01-15" in line for line in shop.logged)
     assert (loaded(15), held()) == (["committed"], [])
     assert shop.rows("silver/products", "sku") == [("d",)]
 
