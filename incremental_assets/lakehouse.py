@@ -37,8 +37,8 @@ from incremental_assets.scan_progress import in_lines, showing
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-_SILENT_SECONDS = 10.0  # of days with nothing to do, before a line tells how far it is
-_LONG_SECONDS = 30.0  # of one batch, before each line that tells that it goes on
+_SILENT_SECONDS = 10.0  # of days with nothing to do, before a line shows how far it is
+_LONG_SECONDS = 30.0  # of one batch, before each line that shows that it goes on
 
 DayState = Literal["committed", "held", "refused", "idle"]
 
@@ -47,7 +47,7 @@ DayState = Literal["committed", "held", "refused", "idle"]
 class DayResult:
     """What a load did for a day; `entries` are the outcomes of its batches, oldest first.
 
-    `reason` says why a day is held or refused, and which files an idle one waits for.
+    `reason` is why a day is held or refused, or which files an idle one waits for.
     """
 
     day: date

@@ -287,7 +287,7 @@ def _check_bronze(table: Table) -> None:
 
 
 def _check_values(table: Table) -> None:
-    """Whether the columns that tell which table a row is of have a value of each table."""
+    """Whether the columns that show which table a row is of have a value of each table."""
     assert table.schema is not None
     given = {read.table.name: set(read.values) for read in table.same_days}
     for column in sorted(set().union(*given.values())):

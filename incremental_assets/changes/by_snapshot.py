@@ -71,8 +71,8 @@ class SnapshotDiff(Detector):
     the rows before than `max_deleted_share` (0 to 1) is held back, for half a snapshot looks just
     like that.
 
-    `scope` are columns that say which part of the table a snapshot is, such as a region or a day:
-    it covers the values of them that its rows have, and a row of any other value is neither
+    `scope` are columns that name the part of the table that a snapshot is, such as a region or
+    a day: it covers the values of them that its rows have, and a row of any other value is neither
     deleted nor counted for the share.
     """
 

@@ -106,7 +106,7 @@ class Detector(DayReading):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Columns of the source that say how it is read, and do not come into a target."""
+        """Columns of the source that state how it is read, and do not come into a target."""
         return ()
 
     def position(self, request: ReadRequest) -> Position:

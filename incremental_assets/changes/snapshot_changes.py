@@ -104,7 +104,7 @@ def _is_by_today(file: str) -> bool:
         with open_file(file) as stream:
             footer = pq.read_metadata(stream)
     except (pa.ArrowException, OSError):
-        return False  # Spark reads it, or says why it cannot
+        return False  # Spark reads it, or reports why it cannot
     names = [footer.schema.column(at).path for at in range(footer.num_columns)]
     if HASH not in names:
         return False

@@ -89,7 +89,7 @@ def _show_what_failed(report: RunReport, settings: Settings) -> None:
     if report.held:
         _show_held(report.held, settings)
     for line in report.failed:
-        if not (report.held and line in report.by_gates):  # said above, with the remedy
+        if not (report.held and line in report.by_gates):  # shown above, with the remedy
             bad("failed", line)
     for due in report.in_vain:
         bad(

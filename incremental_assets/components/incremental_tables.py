@@ -1,4 +1,4 @@
-"""The tables of a lake as a component: `defs.yaml` names them, and says where the lake is."""
+"""The tables of a lake as a component: `defs.yaml` names them and the lake."""
 
 from __future__ import annotations
 

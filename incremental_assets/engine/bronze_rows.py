@@ -1,6 +1,6 @@
 """Which rows of bronze a batch of typed rows reads, and the contract that types them.
 
-Of several bronze tables the rows are read together, each with the values that tell which it is of.
+Of several bronze tables the rows are read together, each with the values that name its table.
 """
 
 from __future__ import annotations

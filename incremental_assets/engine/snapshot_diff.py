@@ -108,7 +108,7 @@ def units_in(snapshot: DataFrame, batch: Batch) -> Units:
     if len(found) > MOST_UNITS:
         raise SourceError(
             f"{batch.table.name}: the snapshot has rows of more than {MOST_UNITS:,} units "
-            f"({', '.join(scope)}). Nothing was loaded; name columns in scope that say which part "
+            f"({', '.join(scope)}). Nothing was loaded; name columns in scope that name the part "
             "of the table a snapshot is, such as a region."
         )
     return Units(scope, tuple(sorted(row[0] for row in found)))
@@ -272,9 +272,9 @@ def changes_after(
 
 
 def _known_after(before: DataFrame, held: DataFrame, units: Units, *, damaged: bool) -> DataFrame:
-    """What is known after a snapshot: its rows, and those of before that it says nothing about.
+    """What is known after a snapshot: its rows, and those of before that it does not cover.
 
-    A damaged one says nothing about the rows that it lacks, and none about other units.
+    A damaged one does not cover the rows that it lacks, and none covers other units.
     """
     if not damaged and not units.scope:
         return held

@@ -45,7 +45,7 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
 
 
 def _needs_history(target: TargetTable, tail: TableTail) -> bool:
-    """Whether the last batch does not tell all; older versions did not record a start in it."""
+    """Whether the last batch lacks something; older versions did not record a start in it."""
     unknown = bool(target.start) and tail.last is not None and START not in state_of(tail.last)
     return target.changes.needs_history or unknown
 

@@ -40,7 +40,7 @@ class SequenceBasedLoader(IncrementalLoader):
         """Append what is new, or with a `primary_key` merge the row with the highest number.
 
         The sequence column holds whole numbers, also as text. Gaps are named in the log and in
-        the result's notes; `on_gap` says what becomes of the rows after one, and `gap_deadline`
+        the result's notes; `on_gap` is what happens to the rows after one, and `gap_deadline`
         how long `wait` waits. `lookback` reads again so many numbers below the watermark. The
         rest is as for `TimestampBasedLoader`.
         """

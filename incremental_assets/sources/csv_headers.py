@@ -151,8 +151,8 @@ def _require_header(file: _OnDisk, names: Sequence[str], form: Csv) -> None:
         return
     raise SourceError(
         f"{file}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
-        f"with {form.separators} between them. Nothing was loaded; repair the file, or say how it "
-        "is written: Csv(delimiter=…, columns=…)."
+        f"with {form.separators} between them. Nothing was loaded; repair the file, or declare how "
+        "it is written: Csv(delimiter=…, columns=…)."
     )
 
 

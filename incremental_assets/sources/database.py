@@ -1,4 +1,4 @@
-"""What a database has to tell of a table that is a source: its columns, and whether it changed."""
+"""What a database knows of a table that is a source: its columns, and whether it changed."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def described(connection: DbConnection, relation: Relation, what: str = "*") -> 
 
 @contextmanager
 def asking(path: str) -> Iterator[None]:
-    """Inside, an error of a database or its driver is a SourceError that says which source."""
+    """Inside, an error of a database or its driver is a SourceError that names the source."""
     try:
         yield
     except SourceError:
@@ -159,7 +159,7 @@ def require_distinct(columns: Sequence[DbColumn], path: str) -> None:
 
 
 def _message(error: Exception) -> str:
-    """What an error says; some drivers give its number apart."""
+    """The text of an error; some drivers give its number separately."""
     if isinstance(error, OSError):  # it may name a file
         return str(error)
     match error.args:

@@ -1,4 +1,4 @@
-"""What says that a delivery is complete: a marker in its folder, or a manifest of its files."""
+"""What shows that a delivery is complete: a marker in its folder, or a manifest of its files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Unquiet = Callable[[StoredFile], str]
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """The files in a folder that say whether it is complete: a marker, manifests, both or none.
+    """The files in a folder that show whether it is complete: a marker, manifests, both or none.
 
     `manifest` is a pattern of names, in which `*` stands for any text.
     """
@@ -50,9 +50,9 @@ class Signs:
         """The data among all files of a place below `where`, and by path why some of them wait.
 
         Signs lie directly in the place. A manifest that is not fulfilled is among the files, and
-        waits, also where `unquiet` says why it may still be written. `known` gives a file as it was
-        loaded, and it may be gone. Where all of the data is as it was loaded, nothing waits, and
-        no manifest is read.
+        waits, also where `unquiet` gives why it may still be written. `known` gives a file as it
+        was loaded, and it may be gone. Where all of the data is as it was loaded, nothing waits,
+        and no manifest is read.
         """
         if not self:
             return list(files), {}
@@ -128,7 +128,7 @@ class _DeliveredFiles:
         return reasons
 
     def _wrong(self, named: Sequence[NamedFile]) -> list[str]:
-        """What is not as a manifest says; digests are compared once all else is as it says.
+        """What differs from a manifest; digests are compared once all else agrees with it.
 
         Where all files are as they were loaded, their digests are not compared.
         """

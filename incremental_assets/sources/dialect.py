@@ -75,7 +75,7 @@ class Dialect(ABC):
     def settled(self, connection: DbConnection, relation: Relation) -> Settled:
         """Up to when every transaction that began has ended.
 
-        Raises SourceError if the server does not tell, or not this user, or not of this table.
+        Raises SourceError if the server does not show it, not to this user, or not of this table.
         """
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def of_value(self, reason: str) -> str | None:
-        """What an error of a read says of a value that Spark cannot hold; None for any other."""
+        """What an error of a read means for a value that Spark cannot hold; None for any other."""
 
     @abstractmethod
     def moment(self, access: Access) -> AbstractContextManager[Mapping[str, str]]:

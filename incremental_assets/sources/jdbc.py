@@ -57,7 +57,7 @@ class Jdbc(Source):
     With `partition_by`, a column of numbers, instants or dates, the rows are read by so many
     `partitions` at once, in PostgreSQL all as of one moment. `lag` is after how long a row's
     transaction has ended at the latest: newer rows are left for the next load. Without one, the
-    database tells which transactions are open. `fingerprint_query` gives one row that changes
+    database shows which transactions are open. `fingerprint_query` gives one row that changes
     whenever the rows do, where there is a cheaper one than reading the cursor's column, or every
     row of a snapshot.
     """

@@ -1,4 +1,4 @@
-"""What a broker of Kafka has to tell of a topic, asked without Spark."""
+"""What a broker of Kafka knows of a topic, asked without Spark."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
 
 
 class _Admin:
-    """A client that says at once why no broker lets it in, for as long as a block goes on.
+    """A client that reports at once why no broker lets it in, for as long as a block goes on.
 
     Its threads end with the block, and not whenever an error's traceback is forgotten.
     """

@@ -101,7 +101,7 @@ _CALENDAR = "1970-01-01 00:00:00Z", "9999-12-31 23:59:59.999999Z"
 
 
 def origin(key: Column) -> Column:
-    """What a message says besides its value, as a `VARIANT` object; `key` is its key likewise."""
+    """What a message has besides its value, as a `VARIANT` object; `key` is its key likewise."""
     header = F.transform(
         "headers",
         lambda one: F.struct(

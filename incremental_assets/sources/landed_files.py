@@ -118,7 +118,7 @@ class LandedFiles:
     def days(self, landing: str, loaded: LoadedFiles = NOTHING_LOADED) -> list[date]:
         """The landing days that have a folder or a file.
 
-        `loaded` are the files that a table has loaded. They count where paths say no day: a file
+        `loaded` are the files that a table has loaded. They count where paths have no day: a file
         that was replaced is of the day on which it came first. Raises SourceError if the landing
         root is missing.
         """
@@ -308,7 +308,7 @@ class LandedFiles:
 
     @property
     def signs(self) -> Signs:
-        """The files that say whether a folder is complete."""
+        """The files that show whether a folder is complete."""
         return Signs(self.marker, self.manifest)
 
     def _complete(

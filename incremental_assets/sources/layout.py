@@ -85,7 +85,7 @@ class Layout:
 
     @cached_property
     def is_by_arrival(self) -> bool:
-        """Whether paths say no day."""
+        """Whether paths have no day."""
         return not any(name in self.text for name in _DAY_OF)
 
     @property
@@ -127,7 +127,7 @@ class Layout:
         return "/".join(path.split("/")[: len(self._segments)])
 
     def day_of(self, path: str) -> date | None:
-        """The landing day that a path below the feed's folder says; None where it says none."""
+        """The landing day in a path below the feed's folder; None where it has none."""
         found = self._pattern.fullmatch(path)
         return _day(found.groupdict()) if found else None
 

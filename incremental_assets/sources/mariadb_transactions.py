@@ -36,7 +36,7 @@ _STALE, _TRIES = 0.12, 25
 def settled(connection: DbConnection, clock: datetime) -> Settled:
     """Up to when every transaction that began has ended; `clock` was the time before.
 
-    Raises SourceError if the server does not tell, or not this user.
+    Raises SourceError if the server does not show it, or not to this user.
     """
     if ask(connection, _COMMITTED_ELSEWHERE):
         raise SourceError(

@@ -125,7 +125,7 @@ def format_of(name: str) -> Format | None:
 
 
 def _stem(name: str) -> str:
-    """A file's name without what says how it is compressed."""
+    """A file's name without the ending of its compression."""
     stem = name.lower()
     for ending in (*COMPRESSED, *UNKNOWN_COMPRESSED):
         stem = stem.removesuffix(ending)
@@ -156,7 +156,7 @@ def first_line(root: str, path: str) -> bytes:
     try:
         with (gzip.open if name.endswith(".gz") else open)(folder / path, "rb") as file:
             begins: bytes = file.read(_BEGINNING)
-    except (OSError, EOFError, zlib.error):  # the load says so
+    except (OSError, EOFError, zlib.error):  # the load reports it
         return b""
     line, *_ = begins.removeprefix(_BYTE_ORDER_MARK).lstrip().splitlines() or [b""]
     return line
