@@ -121,7 +121,7 @@ class Lakehouse:
 
         With a `reason`, those that have it. Rows that pass are merged like late data and leave
         quarantine; the check `replayed` of a day counts them. Days that are held, or that the next
-        run judges again, are refused. Raises an IncrementalAssetsError if nothing could be done.
+        run re-evaluates, are refused. Raises an IncrementalAssetsError if nothing could be done.
         """
         planned = partial(plan_replay, table)
         return self._load(table, days, planned, run_id, "a replay", ReplayBatch(reason))
