@@ -267,7 +267,7 @@ class SnapshotDiff(Detector):
             of = f"{deletes:,} of {counted(before, 'row')} ({share:.1%})"
             raise SnapshotError(
                 f"{request.name}: the snapshot {request.source.path} would delete {of}, and at "
-                f"most {self.max_deleted_share:.1%} may go at once. It is held back and "
-                "nothing was loaded: look whether it is whole; if it is, allow the share with "
+                f"most {self.max_deleted_share:.1%} may be deleted at once. It is held back and "
+                "nothing was loaded: check whether it is complete; if it is, allow the share with "
                 "max_deleted_share."
             )

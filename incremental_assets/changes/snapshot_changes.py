@@ -186,7 +186,7 @@ def restore_snapshot(snapshot: str, name: str, batch: int) -> None:
         DeltaTable(snapshot).restore(commit.version - 1)
     except (DeltaError, OSError) as error:
         raise LakeError(
-            f"{name}: the snapshot {snapshot} cannot be put back to its version "
+            f"{name}: the snapshot {snapshot} cannot be restored to its version "
             f"{commit.version - 1} ({error}). Run again; if it fails again, restore it by hand."
         ) from error
 

@@ -291,9 +291,9 @@ def files_named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> 
     found = [file for file in files if file.path in relative]
     if relative - {file.path for file in found}:
         raise LakeError(
-            f"{path}: Spark names files of it otherwise, such as {min(uris)}, so that they cannot "
-            "be replaced. Nothing was published. Write the path of the lake "
-            "(INCREMENTAL_ASSETS_LAKE) as Spark does, and run again."
+            f"{path}: Spark names its files differently, such as {min(uris)}, so they cannot be "
+            "replaced. Nothing was published. Write the path of the lake (INCREMENTAL_ASSETS_LAKE) "
+            "as Spark does, and run again."
         )
     return found
 

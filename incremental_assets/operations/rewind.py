@@ -99,8 +99,7 @@ class Rewind(ABC):
         """
         if self.why_not_again:
             raise DefinitionError(
-                f"{self.name}: {self.why_not_again}. {self.load} compares the whole of the present "
-                "one."
+                f"{self.name}: {self.why_not_again}. {self.load} compares all of the present one."
             )
         number = self._batch_at(history, to) if isinstance(to, datetime) else to
         if not isinstance(number, int) or isinstance(number, bool):

@@ -42,7 +42,7 @@ class Inspector:
         except Exception as error:
             raise SourceError(
                 f"{source.path} cannot be inspected, for fix() of {type(source).__name__} raised "
-                f"{type(error).__name__}: {error}. Mend what it reads, or the source's code."
+                f"{type(error).__name__}: {error}. Correct what it reads, or the source's code."
             ) from error
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:

@@ -126,7 +126,7 @@ def _require_same_layout(
         if other != day and is_there:
             raise DefinitionError(
                 f"{table.name}: {file.path} was loaded on {other}, and by the layout "
-                f"{feed.layout!r} it is of {day}: its rows would be there twice. Nothing was "
+                f"{feed.layout!r} it is of {day}: its rows would be loaded twice. Nothing was "
                 "loaded. Give the feed its former layout; or, to load all of it again, remove "
                 f"{table.name} from the lake, and run `incremental-assets ledger rebuild "
                 f"{table.name}`."

@@ -100,9 +100,9 @@ def _created(session: SparkSession, settings: Settings, table: Table) -> Mapping
     found = entry(session, name)
     if found is None:
         raise EntryError(
-            f"{table.name}: {name} was created, or was there, and this user cannot list it, so "
-            "that nobody knows whether it is this table. Have the right to list the tables of "
-            f"{name.schema_sql} granted; then run `incremental-assets register {table.name}`."
+            f"{table.name}: {name} was created, or was there, and this user cannot list it, so it "
+            "is unknown whether it is this table. Get the right to list the tables of "
+            f"{name.schema_sql}; then run `incremental-assets register {table.name}`."
         )
     return found
 

@@ -109,7 +109,7 @@ def _header(file: _OnDisk, form: Csv) -> tuple[str, ...]:
         return ()
     if first[0].startswith("\ufeff"):
         raise SourceError(
-            f"{file} begins with a byte order mark, which {form.encoding.upper()} has not. "
+            f"{file} begins with a byte order mark, which {form.encoding.upper()} does not have. "
             "Nothing was loaded; name the encoding utf-16, and run again."
         )
     if form.columns:

@@ -131,8 +131,8 @@ def asking(path: str) -> Iterator[None]:
             raise
         reason = " ".join(_message(error).split()) or type(error).__name__
         raise SourceError(
-            f"{path}: the database answers: {reason[:500]}. Nothing was loaded; put that right "
-            "(the address, the user's rights, the names, the query), and run again."
+            f"{path}: the database answers: {reason[:500]}. Nothing was loaded; correct that (the "
+            "address, the user's rights, the names, the query), and run again."
         ) from error
 
 

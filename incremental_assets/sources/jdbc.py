@@ -78,8 +78,8 @@ class Jdbc(Source):
             raise DefinitionError(f"Jdbc({self.url!r}): give a table or a query, one of the two.")
         if self.table and not _NAME.fullmatch(self.table):
             raise DefinitionError(
-                f"Jdbc: {self.table!r} is no name of a table; expected table or schema.table, and "
-                "for names with dots or quotes a query."
+                f"Jdbc: {self.table!r} is not the name of a table; expected table or schema.table, "
+                "and for names with dots or quotes a query."
             )
         for name in ("query", "fingerprint_query"):
             if ";" in getattr(self, name).strip().rstrip(";"):
@@ -129,8 +129,8 @@ class Jdbc(Source):
         if not user:
             raise SourceError(
                 f"{self.path}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
-                f"{self.credentials}_PASSWORD in the environment of whatever loads the table, or "
-                "name others by credentials=…"
+                f"{self.credentials}_PASSWORD in the environment of the process that loads the "
+                "table, or name others by credentials=…"
             )
         return Access(self.url, user, os.environ.get(f"{self.credentials}_PASSWORD", ""))
 

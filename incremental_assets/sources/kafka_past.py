@@ -109,7 +109,7 @@ class TopicPast:
             raise SourceError(
                 f"{self.path} had {counted(len(read), 'partition')} when it was read, and has "
                 f"{len(ends)} now. A key may have moved to another partition, and between two "
-                "partitions nobody knows which row is the newest. Nothing was loaded. Copy the "
+                "partitions it is unknown which row is the newest. Nothing was loaded. Copy the "
                 "topic into one that has these partitions from its beginning, and give that a "
                 "table of another name; or order the rows by a column: ChangeLog(deleted=…, "
                 "sequence=…)."

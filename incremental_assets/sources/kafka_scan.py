@@ -119,7 +119,7 @@ def _scan(
                         f"{path}: the broker sent no message for {kafka_access.SECONDS:.0f} s"
                         f"{last}, though partition {min(left)} has some from offset "
                         f"{at[min(left)]} to below {high[min(left)]}. Nothing was loaded; find out "
-                        "whether the broker is well, and run again."
+                        "whether the broker is healthy, and run again."
                     )
         finally:
             consumer.close()

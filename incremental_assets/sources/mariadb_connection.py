@@ -166,8 +166,8 @@ def connected(access: Access) -> DbConnection:
         ((version,),) = ask(found, "SELECT VERSION()")
         if "mariadb" not in version.lower():
             raise SourceError(
-                f"{shown}: the server is {version}, not MariaDB, and answers some questions "
-                "otherwise. Nothing was loaded; land its rows as files, or read its change log."
+                f"{shown}: the server is {version}, not MariaDB, and answers some queries "
+                "differently. Nothing was loaded; land its rows as files, or read its change log."
             )
     except BaseException:
         found.close()

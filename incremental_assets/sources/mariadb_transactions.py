@@ -51,7 +51,7 @@ def settled(connection: DbConnection, clock: datetime) -> Settled:
     if not all(thread for thread, *_ in transactions) and ask(connection, "XA RECOVER"):
         raise SourceError(
             "a prepared transaction (XA RECOVER) has outlived its connection or the server, "
-            f"and nobody knows since when it is open; end it, or {LAG}"
+            f"and it is unknown since when it is open; end it, or {LAG}"
         )
     reports = {thread for thread, is_read_only, _ in transactions if is_read_only}
     begun = [utc(at) for thread, _, at in running if thread not in reports]

@@ -187,7 +187,8 @@ class SchemaRegistry:
         if not user:
             raise SourceError(
                 f"{self.url}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
-                f"{self.credentials}_PASSWORD in the environment of whatever loads the table."
+                f"{self.credentials}_PASSWORD in the environment of the process that loads the "
+                "table."
             )
         password = os.environ.get(f"{self.credentials}_PASSWORD", "")
         login = base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -174,8 +174,8 @@ def _list_on_disk(path: Path) -> PathContents:
         if _hidden(path.name):
             # Spark would read it as if it were empty.
             raise SourceError(
-                f"{path}: Spark takes a file whose name begins with '.' or '_', or ends with "
-                f"'{COPYING}', for no data. Rename it, and run again."
+                f"{path}: Spark reads no file whose name begins with '.' or '_', or ends with "
+                f"'{COPYING}'. Rename it, and run again."
             )
         file = _on_disk(path.parent, path.name)
         return PathContents(DataFiles(str(path.parent), (file,) if file else ()))

@@ -229,7 +229,7 @@ def test_what_cannot_be_accepted_is_reported(lake: Lakes) -> None:
     ):
         accepted(station, "silver/bookings", date(2017, 1, 6))
     with pytest.raises(
-        DefinitionError, match="has not been judged itself: silver/bookings 2017-01-05 is held"
+        DefinitionError, match="has not been evaluated itself: silver/bookings 2017-01-05 is held"
     ):
         accepted(station, "gold/per_train")
     with pytest.raises(DefinitionError, match="is not held: its batch 1 was published"):
