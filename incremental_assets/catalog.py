@@ -89,8 +89,8 @@ def _visit(
     if table.name in below:
         circle = " → ".join((*below[below.index(table.name) :], table.name))
         raise DefinitionError(
-            f"{circle}: a rule reads a table that is made of the table it judges. Let it "
-            "read one that is loaded before."
+            f"{circle}: a rule reads a table that is built on the rule's own table. Let it read "
+            "one that is loaded earlier."
         )
     for name in sorted(table.rule_tables):
         if name not in found:

@@ -48,7 +48,7 @@ def column_description(table: Table, name: str, origins: Sequence[Origin] = ()) 
 
 
 def column_descriptions(table: Table, columns: Sequence[str], lake: str) -> Mapping[str, str]:
-    """The same of all columns of a table of the lake; without an entry where nothing is said."""
+    """The same of all columns of a table of the lake; without an entry where there is none."""
     origins = {} if table.is_typed else origins_of(table, columns, lake)
     found = {name: column_description(table, name, origins.get(name, ())) for name in columns}
     return {name: text for name, text in found.items() if text}

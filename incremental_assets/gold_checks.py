@@ -26,8 +26,8 @@ def check_gold(table: Table) -> None:
         )
     if any(read.values for read in table.same_days):
         raise DefinitionError(
-            f"{name}: values= tells rows of bronze tables apart; here the transform gets a frame "
-            "of each table, and can add the column."
+            f"{name}: values= marks the rows of bronze tables; here the transform gets a frame of "
+            "each table, and can add the column."
         )
     for read in table.lookups:
         other = read.table
@@ -64,8 +64,8 @@ def _check_lookup(table: Table, facts: Table, read: AsOf) -> None:
         if known and missing:
             raise DefinitionError(
                 f"{table.name}: AsOf() of {read.table.name} names {missing[0]!r}, and the contract "
-                f"of {of.name} has no such column; so nobody could tell which days look up a "
-                "changed version. Correct the name; or, where the column comes from another "
+                f"of {of.name} has no such column; so the days that look up a changed version "
+                "could not be found. Correct the name; or, where the column comes from another "
                 "lookup, join that in a gold table, and this one in a second over it."
             )
 

@@ -36,8 +36,8 @@ from incremental_assets.scan_progress import in_lines, showing
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-_SILENT_SECONDS = 10.0  # of days with nothing to do, before a line tells how far it is
-_LONG_SECONDS = 30.0  # of one batch, before each line that tells that it goes on
+_SILENT_SECONDS = 10.0  # of days with nothing to do, before a line shows how far it is
+_LONG_SECONDS = 30.0  # of one batch, before each line that shows that it goes on
 
 DayState = Literal["committed", "held", "refused", "idle"]
 
@@ -46,7 +46,7 @@ DayState = Literal["committed", "held", "refused", "idle"]
 class DayResult:
     """What a load did for a day; `entries` are the outcomes of its batches, oldest first.
 
-    `reason` says why a day is held or refused, and which files an idle one waits for.
+    `reason` is why a day is held or refused, or which files an idle one waits for.
     """
 
     day: date
@@ -120,7 +120,7 @@ class Lakehouse:
 
         With a `reason`, those that have it. Rows that pass are merged like late data and leave
         quarantine; the check `replayed` of a day counts them. Days that are held, or that the next
-        run judges again, are refused. Raises an IncrementalAssetsError if nothing could be done.
+        run re-evaluates, are refused. Raises an IncrementalAssetsError if nothing could be done.
         """
         planned = partial(plan_replay, table)
         return self._load(table, days, planned, run_id, "a replay", ReplayBatch(reason))

@@ -72,7 +72,7 @@ def _lake(value: str) -> str:
     path = local_path(lake)
     if path is not None and path.exists() and not path.is_dir():
         raise SettingsError(
-            f"{PREFIX}LAKE is {lake!r}, which is a file; expected a folder, which is made where "
+            f"{PREFIX}LAKE is {lake!r}, which is a file; expected a folder, which is created if "
             "there is none."
         )
     return lake

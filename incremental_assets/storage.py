@@ -198,7 +198,7 @@ def prune(root: str, folder: str) -> None:
 def write_file(path: str, content: bytes, content_type: str = "") -> None:
     """Write a file atomically; its folder exists.
 
-    With a `content_type` a browser shows it where a store says what its objects are.
+    With a `content_type` a browser shows it, where a store records the types of its objects.
     """
     local = local_path(path)
     if local is None:

@@ -34,7 +34,7 @@ class SameDay:
     """Read the rows of the same day of an upstream table.
 
     A silver table may read several bronze tables so, such as regions, or a backfill alongside the
-    live feed. `values` are then columns of its contract, Text or Integer, that say which one a row
+    live feed. `values` are then columns of its contract, Text or Integer, that show which one a row
     is of: `SameDay(bronze_eu, values={"region": "eu"})`. They replace a field of that name in the
     row.
     """
@@ -253,7 +253,7 @@ class Table:
 
     @property
     def of_payload(self) -> Contract | None:
-        """The contract without the columns that tell which table a row was read from."""
+        """The contract without the columns that show which table a row was read from."""
         values = {name for read in self.same_days for name in read.values}
         return self.schema.without(values) if self.schema and values else self.schema
 

@@ -53,7 +53,7 @@ def check_kinds(table: Table) -> None:
     if not (late is None or late == "default" or isinstance(late, timedelta)):
         raise DefinitionError(
             f"{table.name}: allowed_lateness is {late!r}; expected a timedelta, such as "
-            "timedelta(days=7), 'default' for the setting, or None: for ever."
+            "timedelta(days=7), 'default' for the setting, or None for no limit."
         )
 
 
@@ -147,7 +147,8 @@ def _check_rules_on_whole_days(table: Table) -> None:
     of_days = [r.name for r in table.rules if isinstance(r, DayRule) and r.of_volume]
     if of_days and by_key:
         raise DefinitionError(
-            f"{table.name}: {of_days} count the rows of a day, and a batch of keys has rows on any."
+            f"{table.name}: {of_days} count the rows of a day, and a batch of keys has rows of any "
+            "day."
         )
     afar = [r.name for r in table.rules if isinstance(r, DayRule) and r.reads_table]
     if afar and (table.layer != "gold" or by_key):
@@ -268,13 +269,13 @@ def _check_bronze(table: Table) -> None:
         )
     if events and len(bronze) > 1:
         raise DefinitionError(
-            f"{name}: {events[0]} has changes or snapshots, whose order with the rows of other "
-            "tables nobody knows. Make a silver table of each, and join them in gold."
+            f"{name}: {events[0]} has changes or snapshots, whose order relative to the rows of "
+            "other tables is unknown. Make a silver table of each, and join them in gold."
         )
 
 
 def _check_values(table: Table) -> None:
-    """Whether the columns that tell which table a row is of have a value of each table."""
+    """Whether the columns that show which table a row is of have a value of each table."""
     assert table.schema is not None
     given = {read.table.name: set(read.values) for read in table.same_days}
     for column in sorted(set().union(*given.values())):

@@ -24,6 +24,17 @@ _OF_A_READER = ("shop/", "tests/")
 _ROOTS = (PROJECT_ROOT, PROJECT_ROOT / "incremental_assets")
 
 
+# What the glossary replaces by another word, where the word alone shows that it is meant so.
+_NOT_USED = re.compile(
+    r"\b(judg(e|es|ed|ing) again|(tell|tells|told|telling) (\w+ ){0,4}apart|anew|stands? on|"
+    r"(set|sets|setting) aside|dead letters?|doomed|upkeep|housekeeping|delete markers?|"
+    r"bookmarks?|carried over|full cop(y|ies)|words? of a person|control files?|ByDay|on_new|"
+    r"most_deleted|(definition|contract|setting|manifest|schema|layout|path|log)s? says?)\b",
+    re.IGNORECASE,
+)
+_GLOSSARY = PROJECT_ROOT / "docs/glossary.md"
+
+
 def _text(page: Path) -> str:
     """A page without the code that it shows."""
     return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
@@ -58,6 +69,28 @@ def test_a_page_links_to_pages_and_sections_that_are_there(page: Path) -> None:
             broken.append(link)
 
     assert not broken, f"{page.name} has links that lead nowhere: {broken}"
+
+
+def _not_used(text: str) -> list[str]:
+    return [found[0] for found in _NOT_USED.finditer(" ".join(re.split(r"[\s#\"]+", text)))]
+
+
+def test_words_that_the_glossary_replaces_are_not_used() -> None:
+    files = [*sorted((PROJECT_ROOT / "incremental_assets").rglob("*.py")), *PAGES]
+    found = {str(f): _not_used(f.read_text("utf-8")) for f in files if f != _GLOSSARY}
+
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("rows are judged again", "to tell the two\n    # tables apart", "it is made anew"),
+        *('as the "\n    "log says', "the paths say it", "reads=ByDay(EVENTS)"),
+    ],
+)
+def test_such_a_word_is_found_across_lines(text: str) -> None:
+    assert len(_not_used(text)) == 1
 
 
 def test_the_path_of_a_row_takes_about_fifteen_files() -> None:

@@ -167,14 +167,37 @@ def test_nobody_compares_the_name_of_a_detector() -> None:
     assert {f.name: some for f in ROOT.rglob("*.py") if (some := names & set(compared(f)))} == {}
 
 
-def test_each_class_has_a_name_of_its_own() -> None:
+def types_of(file: Path) -> Iterator[str]:
+    """The classes and the module's type aliases and variables that a file defines."""
+    for node in nodes(file):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Module):
+            for line in node.body:
+                parts = line.targets if isinstance(line, ast.Assign) else [line]
+                for part in parts:
+                    name = ast.unparse(getattr(part, "target", part))
+                    if re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", name):
+                        yield name
+
+
+def test_each_class_and_type_alias_has_a_name_of_its_own() -> None:
     files: dict[str, list[str]] = {}
     for file in sorted(ROOT.rglob("*.py")):
-        for node in nodes(file):
-            if isinstance(node, ast.ClassDef):
-                files.setdefault(node.name.lstrip("_"), []).append(file.name)
+        for name in types_of(file):
+            files.setdefault(name.lstrip("_"), []).append(file.name)
 
     assert {name: some for name, some in files.items() if len(some) > 1} == {}
+
+
+def test_a_type_alias_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "aliases.py"
+    file.write_text(
+        "_Names = Callable[[str], int]\nKey: TypeAlias = str | int\nMOST = 1\n_V = TypeVar('_V')\n"
+        "class Place:\n    Inside = int\nPlace.Other = 2\n"
+    )
+
+    assert set(types_of(file)) == {"_Names", "Key", "Place"}
 
 
 def test_a_file_that_asks_is_found(tmp_path: Path) -> None:

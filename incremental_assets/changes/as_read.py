@@ -42,6 +42,6 @@ def require_as_it_was_read(request: ReadRequest, before: Position) -> None:
     last = request.state.last
     if last is not None and not is_as_read(request.source, before.state):
         raise SourceError(
-            f"{request.name}: the source {request.source.path} is not as the last load read it, "
-            "and what it was then is gone. Load it, then verify."
+            f"{request.name}: the source {request.source.path} has changed since the last load, "
+            "and its earlier state is gone. Load it, then verify."
         )

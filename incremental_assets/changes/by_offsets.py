@@ -12,8 +12,8 @@ from incremental_assets.changes.detector import Detector
 class Offsets(Detector):
     """Every message is a row of its own, also one that equals another.
 
-    What is new are the messages behind the offsets that were read. For topics of events; what a
-    topic says of rows that change is read by `ChangeLog`.
+    What is new are the messages behind the offsets that were read. For topics of events; a topic
+    of changes to rows is read by `ChangeLog`.
     """
 
     name: ClassVar[str] = "offsets"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any, ClassVar, Literal, Self
+from warnings import warn
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -47,6 +48,7 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.gate import Counted
 
 _WHOLE_NUMBER = r"^\s*[+-]?[0-9]{1,38}\s*$"
+MOST_GAPS = "most_gaps is deprecated: it is named max_gaps."
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Sequence(Cursor):
     Numbers that are missing between others are a gap: of a row that is still to come, or that
     never will. `report` remembers an open gap and loads its rows when they come; `wait` stops
     the watermark before the gap until it fills or `deadline` has passed since it was seen; `fail`
-    refuses to load. The newest `most_gaps` are remembered, others reported and forgotten.
+    refuses to load. The newest `max_gaps` are remembered, others reported and forgotten.
     The first number of the first load opens the sequence. `lookback` reads again so many numbers
     below the watermark, for rows that were written with a number that was given out before.
 
@@ -71,18 +73,24 @@ class Sequence(Cursor):
     on_gap: Literal["report", "wait", "fail"] = "report"
     nulls: Nulls = "raise"
     deadline: timedelta = timedelta(hours=1)
-    most_gaps: int = 1000
+    max_gaps: int = 1000
     lookback: int = 0
     watermark: Advance | None = None
+    most_gaps: int | None = field(default=None, kw_only=True, repr=False, compare=False)
+    """Deprecated in 0.1: `max_gaps`."""
 
     def __post_init__(self) -> None:
+        if self.most_gaps is not None:
+            warn(MOST_GAPS, DeprecationWarning, stacklevel=3)  # the call of Sequence
+            object.__setattr__(self, "max_gaps", self.most_gaps)
+            object.__setattr__(self, "most_gaps", None)
         require_column("The column of a Sequence", self.column)
         require_function(f"Sequence({self.column!r}): watermark", self.watermark)
         require_choice(f"Sequence({self.column!r}): nulls", self.nulls, NULLS)
         require_choice(
             f"Sequence({self.column!r}): on_gap", self.on_gap, ("report", "wait", "fail")
         )
-        for name in ("lookback", "most_gaps"):
+        for name in ("lookback", "max_gaps"):
             count = getattr(self, name)
             if not isinstance(count, int) or count < 0:
                 raise DefinitionError(

@@ -73,8 +73,8 @@ class SnapshotDiff(Detector):
     the rows before than `max_deleted_share` (0 to 1) is held back, for half a snapshot looks just
     like that.
 
-    `scope` are columns that say which part of the table a snapshot is, such as a region or a day:
-    it covers the values of them that its rows have, and a row of any other value is neither
+    `scope` are columns that name the part of the table that a snapshot is, such as a region or
+    a day: it covers the values of them that its rows have, and a row of any other value is neither
     deleted nor counted for the share.
     """
 
@@ -284,7 +284,7 @@ class SnapshotDiff(Detector):
             of = f"{deletes:,} of {counted(before, 'row')} ({share:.1%})"
             raise SnapshotError(
                 f"{request.name}: the snapshot {request.source.path} would delete {of}, and at "
-                f"most {self.max_deleted_share:.1%} may go at once. It is held back and "
-                "nothing was loaded: look whether it is whole; if it is, allow the share with "
+                f"most {self.max_deleted_share:.1%} may be deleted at once. It is held back and "
+                "nothing was loaded: check whether it is complete; if it is, allow the share with "
                 "max_deleted_share."
             )

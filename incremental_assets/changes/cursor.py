@@ -47,7 +47,7 @@ class Cursor(Detector):
         return (self.column,)
 
     def marked(self, rows: DataFrame) -> DataFrame:
-        """The rows with what says which of them are deletes, where there may be some."""
+        """The rows with a mark on those that are deletes, where there may be some."""
         return rows
 
     @property

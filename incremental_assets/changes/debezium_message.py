@@ -108,7 +108,7 @@ def _micros(row: Column, time: str) -> Column:
 
 
 def _with_times_of_row(time: str) -> Column:
-    """What a flattened event says of itself; without any time, the row's own.
+    """What a flattened event states of itself; without any time, the row's own.
 
     A deleted row has the time of its last change, and its delete comes after that.
     """

@@ -111,7 +111,7 @@ class Detector(DayReading):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Columns of the source that say how it is read, and do not come into a target."""
+        """Columns of the source that state how it is read, and do not come into a target."""
         return ()
 
     def checks(self) -> Mapping[str, tuple[str, Severity]]:

@@ -124,7 +124,7 @@ class Lacking:
     def asks_for_earlier(self) -> bool:
         """Whether an event without an earlier version is put into quarantine.
 
-        Where null says that a field did not change, that of a first version is simply null.
+        Where null means that a field did not change, that of a first version is simply null.
         """
         return self.no_earlier == "quarantine" and self.unchanged != "null"
 

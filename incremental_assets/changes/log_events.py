@@ -30,7 +30,7 @@ from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.soft_deletes import deletes, is_marked
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
-from incremental_assets.changes.unchanged import IS_WHOLE, NOTHING, marked_fields, marks
+from incremental_assets.changes.unchanged import IS_WHOLE, NOTHING, marked_fields, placeholders
 from incremental_assets.delta.columns import LACKS, OPERATION, ORDER, WITHIN
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted, with_columns
@@ -92,9 +92,9 @@ def flat_events(
     if ORDER in request.state.columns and (not found or kind == "number"):
         order = order.try_cast(request.state.columns[ORDER])
     word = F.col(quoted(stated[0])).cast("string")
-    marks = deletes(is_marked(word)) if changes.deleted else {}
-    operation = marks.get(OPERATION, operation_of(word, changes.operations))
-    within = {WITHIN: marks[WITHIN]} if marks else {}
+    deleted = deletes(is_marked(word)) if changes.deleted else {}
+    operation = deleted.get(OPERATION, operation_of(word, changes.operations))
+    within = {WITHIN: deleted[WITHIN]} if deleted else {}
     rows, of_lacking = _flat_lacking(rows, own, request, changes)
     unknown = F.when(F.col(OPERATION).isNull() & F.col("_raw").isNull(), F.lit(UNKNOWN_OPERATION))
     unreadable = F.when(
@@ -128,7 +128,7 @@ def _flat_lacking(
         for name, kind in own.items()
         if isinstance(kind, StringType) and changes.placeholder and name not in request.key
     ]
-    known = marks(changes.placeholder)
+    known = placeholders(changes.placeholder)
     is_marked_text = {name: F.col(quoted(name)).isin(known) for name in texts}
     names = F.array(*(F.when(is_marked_text[n], F.lit(n)) for n in texts))
     lacks = F.array_except(names, F.array(F.lit(None).cast("string")))

@@ -43,7 +43,7 @@ class Position:
             raise WatermarkError(
                 f"{table} was loaded by {detector} of {column!r} so far, and is now to be loaded "
                 f"by {expected.detector} of {expected.column!r}: their watermarks have nothing in "
-                "common. Give the load another table_name, or go on as before."
+                "common. Give the load another table_name, or continue as before."
             )
         return cls(detector, column, high, state)
 

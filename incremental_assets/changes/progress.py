@@ -32,7 +32,7 @@ class GapPolicy(Protocol):
     @property
     def deadline(self) -> timedelta: ...
     @property
-    def most_gaps(self) -> int: ...
+    def max_gaps(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,14 @@ def step(
     if new_gaps:
         notes.append(f"{detector.column} has gaps: {_shown(new_gaps)}")
     remembered = [*open_gaps, *new_gaps]
-    forgotten = remembered[: -detector.most_gaps] if detector.most_gaps else remembered
+    forgotten = remembered[: -detector.max_gaps] if detector.max_gaps else remembered
     if forgotten:
         notes.append(
             f"{detector.column}: {counted(len(forgotten), 'old gap')} no longer remembered: "
             f"{_shown(forgotten)}"
         )
     high = top if above else before.high
-    after = Progress(high, tuple(remembered[len(forgotten) :]), _few(waiting, detector.most_gaps))
+    after = Progress(high, tuple(remembered[len(forgotten) :]), _few(waiting, detector.max_gaps))
     return SequenceStep(stop, after, tuple(notes))
 
 

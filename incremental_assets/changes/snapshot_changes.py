@@ -99,7 +99,7 @@ def _is_by_today(file: str) -> bool:
         with open_file(file) as stream:
             footer = pq.read_metadata(stream)
     except (pa.ArrowException, OSError):
-        return False  # Spark reads it, or says why it cannot
+        return False  # Spark reads it, or reports why it cannot
     names = [footer.schema.column(at).path for at in range(footer.num_columns)]
     if HASH not in names:
         return False
@@ -178,7 +178,7 @@ def restore_snapshot(snapshot: str, name: str, batch: int) -> None:
         DeltaTable(snapshot).restore(commit.version - 1)
     except (DeltaError, OSError) as error:
         raise LakeError(
-            f"{name}: the snapshot {snapshot} cannot be put back to its version "
+            f"{name}: the snapshot {snapshot} cannot be restored to its version "
             f"{commit.version - 1} ({error}). Run again; if it fails again, restore it by hand."
         ) from error
 
@@ -221,7 +221,7 @@ def snapshot_changes(
     kind = F.when(F.col(_WAS).isNull(), F.lit("insert")).otherwise(F.lit("update"))
     found = marked(good, own, kind)
     text = F.lit(None).cast("string")
-    gone = previous.join(differing.where(f"{_ROWS} = 0"), key).select(
+    removed = previous.join(differing.where(f"{_ROWS} = 0"), key).select(
         *map(quoted, own),
         F.lit("").alias(HASH),
         text.alias("_file"),
@@ -231,7 +231,7 @@ def snapshot_changes(
         F.lit("delete").alias(CHANGE),
         F.lit(True).alias(DELETED),
     )
-    return found.unionByName(gone)
+    return found.unionByName(removed)
 
 
 def _differing_keys(snapshot: DataFrame, previous: DataFrame, key: Sequence[str]) -> DataFrame:

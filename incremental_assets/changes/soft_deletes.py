@@ -13,7 +13,7 @@ _LIVE = r"(?i)^[\s\p{Z}]*(|f|n|false|no|off|[+-]?(0+\.?0*|\.0+)(e[+-]?[0-9]+)?)[
 
 
 def is_marked(text: Column) -> Column:
-    """Whether a marker says that its row is deleted: null, false, no, off and 0 do not."""
+    """Whether a marker means that its row is deleted: null, false, no, off and 0 do not."""
     return F.coalesce(~text.rlike(_LIVE), F.lit(False))
 
 

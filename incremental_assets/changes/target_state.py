@@ -115,8 +115,8 @@ class TargetState:
             return
         raise DefinitionError(
             f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "
-            f"by {type(self.write).__name__}(), which keeps {self.write.rows_of_key}: half of it "
-            "would be of either kind. Nothing was loaded. Load it as before, or load into a "
+            f"by {type(self.write).__name__}(), which keeps {self.write.rows_of_key}: it would "
+            "become a mixture of both. Nothing was loaded. Load it as before, or load into a "
             "target, with watermarks, of its own."
         )
 
@@ -134,7 +134,7 @@ class TargetState:
             return "versions" if self.last.mode == HISTORY else ""
         return "versions" if has_versions and BATCH in self.columns else ""
 
-    def require_same_marks(self, order: Sequence[str], positioned_by: str) -> None:
+    def require_same_deleted_column(self, order: Sequence[str], positioned_by: str) -> None:
         """Raise DefinitionError where a column that marks deleted rows would come or go.
 
         What it marked before is in the target, or is marked as deleted, for ever.
@@ -147,8 +147,8 @@ class TargetState:
         raise DefinitionError(
             f"{self.name}: the target {self.path} is filled {was} a column that marks rows as "
             f"deleted, and is now to be loaded {asked} one: rows that were loaded before would not "
-            "be judged by it. Nothing was loaded. Load it as before, or load into a target, with "
-            "watermarks, of its own."
+            "be evaluated by it. Nothing was loaded. Load it as before, or load into a target, "
+            "with watermarks, of its own."
         )
 
     def known_types(self) -> dict[str, DataType]:

@@ -48,7 +48,7 @@ def require_unchanged(name: str, unchanged: str, no_earlier: str) -> None:
             raise DefinitionError(f"{name}: {option} is {word!r}; use one of {list(kinds)}.")
 
 
-def marks(placeholder: str) -> list[str]:
+def placeholders(placeholder: str) -> list[str]:
     """The texts of all values that a connector puts in the place of one that did not change.
 
     By type of the column: text (also JSON, numbers as text), bytes, arrays of texts, of numbers
@@ -72,7 +72,7 @@ def _compact(value: object) -> str:
 def marked(row: Column, placeholder: str) -> Column:
     """The names of the fields of a VARIANT object whose value is the placeholder."""
     texts = row.try_cast("map<string,string>")
-    known = marks(placeholder)
+    known = placeholders(placeholder)
     found = F.map_keys(F.map_filter(texts, lambda _, text: text.isin(known)))
     return F.coalesce(found, F.expr(NOTHING))
 
@@ -99,7 +99,7 @@ def values_of(image: Column, names: Column, placeholder: str) -> Column:
 
     Null is none: an image before the change has null for what the log did not know.
     """
-    known = marks(placeholder)
+    known = placeholders(placeholder)
     texts = image.try_cast("map<string,string>")
     nothing = F.expr("CAST(map() AS MAP<STRING,VARIANT>)")
     return F.coalesce(

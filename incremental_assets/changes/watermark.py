@@ -49,8 +49,8 @@ def checked(column: str, before: Any, after: Any, seen: Seen) -> Any:
     if after is None or most is None or not _is_between(before, after, most):
         raise WatermarkError(
             f"The watermark of {column} was {before} and the highest value read is {most}; its own "
-            f"function gave {after} ({type(after).__name__}). It may be anything from {before} to "
-            f"{most}, as such a value. Nothing was loaded; correct the function."
+            f"function gave {after} ({type(after).__name__}). It may be any such value from "
+            f"{before} to {most}. Nothing was loaded; correct the function."
         )
     return after
 

@@ -32,8 +32,8 @@ def connect(words: tuple[str, ...]) -> None:
 
     if shutil.which(words[0]) is None:
         raise CommandError(
-            f"{words[0]!r} cannot be run: it is no command of the PATH and no program at that "
-            "path. Nothing was started."
+            f"{words[0]!r} cannot be run: it is neither a command in the PATH nor a program at "
+            "that path. Nothing was started."
         )
     ERR.print("Starting a Spark Connect server …")
     with connect_server(Settings.from_environment()) as environment:

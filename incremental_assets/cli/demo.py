@@ -93,8 +93,8 @@ def demo_land(
     summary = land(where, days.first, days.last, *shares, broken_day, wanted, progress=ERR.print)
     if not summary.written and not summary.left_alone:
         raise DayError(
-            f"Nothing lands on {days}: the data set has the days {summary.span}, and what is late "
-            "or changes of them lands a few days later. Land some of these."
+            f"Nothing lands on {days}: the data set has the days {summary.span}, and their late "
+            "rows and changes land a few days later. Land some of these days."
         )
     if as_json:
         parts = [asdict(part) for part in summary.parts]

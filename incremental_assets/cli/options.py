@@ -24,7 +24,7 @@ from incremental_assets.errors import CommandError
 from incremental_assets.settings import Settings
 from incremental_assets.table_names import no_such_table, table_names
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
 def _table(text: str) -> str:
@@ -57,7 +57,7 @@ def not_empty(context: click.Context, option: click.Parameter, text: str | None)
     return text
 
 
-def limit_option(default: int) -> Callable[[_Command], _Command]:
+def limit_option(default: int) -> Callable[[_Decorated], _Decorated]:
     """The option --limit; `rows[: limit or None]` are those to show."""
     return click.option(
         "--limit",

@@ -51,5 +51,5 @@ def retract(files: tuple[str, ...], reason: str, *, dry_run: bool, as_json: bool
         sys.exit(1)
     if not (as_json or dry_run):
         names = ", ".join(each.table.name for each in found)
-        gone = sum(row["rows"] for row in rows)
-        OUT.print(f"Retracted: {counted(gone, 'row')} of {names}.", soft_wrap=True)
+        rows_removed = sum(row["rows"] for row in rows)
+        OUT.print(f"Retracted: {counted(rows_removed, 'row')} of {names}.", soft_wrap=True)

@@ -89,7 +89,7 @@ def _show_what_failed(report: RunReport, settings: Settings) -> None:
     if report.held:
         _show_held(report.held, settings)
     for line in report.failed:
-        if not (report.held and line in report.by_gates):  # said above, with the remedy
+        if not (report.held and line in report.by_gates):  # shown above, with the remedy
             bad("failed", line)
     for due in report.in_vain:
         bad(
@@ -111,14 +111,14 @@ def _due(due: Due) -> str:
 
 def _show_held(held: Sequence[Entry], settings: Settings) -> None:
     from incremental_assets.ledger.ledger import Ledger, ledger_path
-    from incremental_assets.plan.retract import gone_below
+    from incremental_assets.plan.retract import missing_below
     from incremental_assets.plan.skipped import held_remedy
 
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     for entry in held:
-        gone = gone_below(table_named(entry.table), entry.day, view, settings)
+        missing = missing_below(table_named(entry.table), entry.day, view, settings)
         by = f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
-        bad("held", f"{by}. {held_remedy(entry, gone)}")
+        bad("held", f"{by}. {held_remedy(entry, missing)}")
 
 
 def _as_json(report: RunReport) -> dict[str, Any]:

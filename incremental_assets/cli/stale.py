@@ -84,9 +84,9 @@ def _held_row(table: Table, entry: Entry) -> dict[str, Any]:
 
 def _in_words(table: Table, entry: Entry, view: LedgerView, settings: Settings) -> str:
     """Why a day is held, what to do, and which tables wait for it."""
-    from incremental_assets.plan.retract import gone_below
+    from incremental_assets.plan.retract import missing_below
     from incremental_assets.plan.skipped import held_until
 
     since = f"is held since batch {entry.batch}: {entry.held_by}."
-    gone = gone_below(table, entry.day, view, settings)
-    return f"{table.name} {entry.day} {since} {held_until(entry, table, tables(), gone)}"
+    missing = missing_below(table, entry.day, view, settings)
+    return f"{table.name} {entry.day} {since} {held_until(entry, table, tables(), missing)}"

@@ -1,4 +1,4 @@
-"""The tables of a lake as a component: `defs.yaml` names them, and says where the lake is."""
+"""The tables of a lake as a component: `defs.yaml` names them and the lake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from incremental_assets.orchestration.build import build_definitions
 from incremental_assets.settings import Settings
 
 # YAML has days of its own; as text they are checked with the other settings.
-Day: TypeAlias = Annotated[
+DaySetting: TypeAlias = Annotated[
     date | str | None, dg.Resolver(lambda _, given: given, model_field_type=date | str | None)
 ]
 
@@ -41,8 +41,8 @@ class IncrementalTables(dg.Component, dg.Model, dg.Resolvable):
     landing: str | None = Field(
         None, description="Where the feeds land, <feed>/YYYY-MM-DD/…: a path or a URI like lake."
     )
-    start_date: Day = Field(None, description="The first daily partition (UTC).")
-    end_date: Day = Field(None, description="The last day that is shown.")
+    start_date: DaySetting = Field(None, description="The first daily partition (UTC).")
+    end_date: DaySetting = Field(None, description="The last day that is shown.")
     key_prefix: list[str] | None = Field(None, description="What the asset keys begin with.")
     name_prefix: str | None = Field(
         None,

@@ -19,7 +19,7 @@ _COMMENT = "comment"  # Delta's protocol, "Schema Serialization Format": what Sp
 
 @dataclass(frozen=True, slots=True)
 class Comments:
-    """What a table is, and its columns by name; "" and no entry: nothing is said."""
+    """What a table is, and its columns by name; "" and no entry: no description."""
 
     table: str
     columns: Mapping[str, str]
@@ -44,8 +44,8 @@ def missing_comments(table: DeltaTable, wanted: Comments) -> Comments:
 def write_comments(path: str, wanted: Comments) -> int:
     """Give the table those of the wanted comments that it does not have; how many those are.
 
-    Each is a commit of its own, which changes no row. Comments of columns about which nothing is
-    said stay as they are. Raises ConflictError and LakeError.
+    Each is a commit of its own, which changes no row. Comments of columns without a wanted one stay
+    as they are. Raises ConflictError and LakeError.
     """
     written = 0
 

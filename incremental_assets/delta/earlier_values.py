@@ -6,7 +6,7 @@ whatever comes late: a change between the two, or a delete, after which nothing 
 the change had all columns.
 
 Where every update has its changed columns alone, those that a table gets later are lacked as well:
-an entry `*` says so, for all columns that are null. What is null in the change itself has an entry
+an entry `*` records it, for all that are null. What is null in the change itself has an entry
 with the change's own position.
 """
 

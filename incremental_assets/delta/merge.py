@@ -75,18 +75,18 @@ def merge(
     """
     version = version_of(path)
     table = plain_files(path, version)
-    scope = [file for file in table.files if keep(file)]
+    searched = [file for file in table.files if keep(file)]
     if TO_DELETE not in incoming.columns:
         incoming = incoming.withColumn(TO_DELETE, F.lit(False))
     known = F.coalesce(wins, F.lit(False))
     in_conflict = F.lit(False) if conflict is None else F.coalesce(conflict, F.lit(False))
     there = F.expr(f"{OLD} IS NOT NULL")
-    compared, of_others = _with_others(table, scope, compared or key)
-    if scope:
+    compared, of_others = _with_others(table, searched, compared or key)
+    if searched:
         lookup = ", ".join(_columns(compared))
-        present = read_files(frames.session, table, scope, file_column=FILE)
+        present = read_files(frames.session, table, searched, file_column=FILE)
         old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
-        few = few_keys(frames, incoming.select(*_columns(key)), scope)
+        few = few_keys(frames, incoming.select(*_columns(key)), searched)
         if few is not None:
             old = F.broadcast(join_by_key(old, few, key, "left_semi", nulls=nulls))
         looked_up = join_by_key(incoming, old, key, "left", nulls=nulls)
@@ -106,7 +106,7 @@ def merge(
     if any(row[_IN_CONFLICT] for row in counts):
         conflicts = decided.where(_IN_CONFLICT).drop(_WINS, _IN_CONFLICT, FILE)
     counts = [row for row in counts if row[_WINS]]
-    touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
+    touched = files_named(path, searched, {row[FILE] for row in counts if row[FILE]})
     new = decided.where(f"{_WINS} AND NOT {TO_DELETE}").drop(*helpers, *_DECIDING)
     if any(row[_OF_OTHERS] for row in counts):
         # Another program may have written a key twice, and an incoming row has met each of them.
@@ -123,7 +123,7 @@ def merge(
         _by_day(row for row in counts if not row[TO_DELETE] and row[FILE] is None),
         _by_day(row for row in counts if not row[TO_DELETE] and row[FILE] is not None),
         sum(row["count"] for row in counts if row[TO_DELETE]),
-        tuple(file.path for file in scope),
+        tuple(file.path for file in searched),
         version,
     )
     return write, conflicts
@@ -206,18 +206,18 @@ def delete_insert(
         staged,
         tuple(file.path for file in touched),
         deleted=sum(row["count"] for row in counts),
-        scope=tuple(file.path for file in table.files),
+        searched_files=tuple(file.path for file in table.files),
     )
 
 
 def _with_others(
-    table: TableFiles, scope: Sequence[DataFile], compared: Sequence[str]
+    table: TableFiles, searched: Sequence[DataFile], compared: Sequence[str]
 ) -> tuple[Sequence[str], Column]:
     """The columns of the lookup, and which of its rows may be of another program.
 
     `_batch` is read only where the log does not show that each row of the files has one.
     """
-    if not any(file.may_be_of_others for file in scope):
+    if not any(file.may_be_of_others for file in searched):
         return compared, F.lit(False)
     if BATCH not in table.schema.names:
         return compared, F.expr(f"{FILE} IS NOT NULL")
@@ -257,8 +257,8 @@ def replace_rows(
     values. Gives also the rows per partition that were carried forward from rewritten files.
     """
     table = plain_files(path, version_of(path))
-    scope = [file for file in table.files if keep(file)]
-    present = read_files(frames.session, table, scope, file_column=FILE)
+    searched = [file for file in table.files if keep(file)]
+    present = read_files(frames.session, table, searched, file_column=FILE)
     present = with_is_among(present, TO_DELETE, F.col(quoted(column)), values)
     partition_columns = [F.col(name) for name in table.partition_by]
     found = (
@@ -267,7 +267,7 @@ def replace_rows(
         .where("deleted > 0")
         .collect()
     )
-    touched = files_named(path, scope, {row[FILE] for row in found})
+    touched = files_named(path, searched, {row[FILE] for row in found})
     carried_forward: dict[tuple[date | None, ...], int] = {}
     for row in found:
         partition = tuple(row[name] for name in table.partition_by)
@@ -291,9 +291,9 @@ def files_named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> 
     found = [file for file in files if file.path in relative]
     if relative - {file.path for file in found}:
         raise LakeError(
-            f"{path}: Spark names files of it otherwise, such as {min(uris)}, so that they cannot "
-            "be replaced. Nothing was published. Write the path of the lake "
-            "(INCREMENTAL_ASSETS_LAKE) as Spark does, and run again."
+            f"{path}: Spark names its files differently, such as {min(uris)}, so they cannot be "
+            "replaced. Nothing was published. Write the path of the lake (INCREMENTAL_ASSETS_LAKE) "
+            "as Spark does, and run again."
         )
     return found
 

@@ -105,7 +105,7 @@ def _require_known(
 def _require_values(table: DeltaTable, staged: Staged) -> None:
     """Raise LakeError where a file has a null in a column that is NOT NULL in the table.
 
-    As far as the statistics of the files tell: of the first 32 columns, and of no nested ones.
+    As far as the statistics of the files show it: of the first 32 columns, and of no nested ones.
     """
     needed = {f["name"] for f in fields_of(table) if not f["nullable"]}
     needed -= set(table.metadata().partition_columns)

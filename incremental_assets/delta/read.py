@@ -55,7 +55,7 @@ class DataFile:
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether a row of the file may have no batch; so it may, where the log does not say."""
+        """Whether a row of the file may have no batch; so it may, if the log does not show it."""
         return self.without_batch != 0 or self.first_batch is None or self.last_batch is None
 
     def may_hold_batches(self, low: int, high: int) -> bool:

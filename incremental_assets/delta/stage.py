@@ -185,7 +185,7 @@ def _staged(path: str, folder: str, file: StoredFile) -> StagedFile:
     except (OSError, pa.ArrowInvalid) as error:
         raise LakeError(
             f"{path}/{folder}/{file.path}, which was written just now, cannot be read: {error}. "
-            "Nothing was published; look at the disk or the store, and run again."
+            "Nothing was published; check the disk or the store, and run again."
         ) from error
     values = (part.split("=", 1) for part in file.path.split("/")[:-1])
     partition = {n: None if v == NO_PARTITION else unquote(v) for n, v in values}

@@ -45,7 +45,7 @@ class SideWrite:
             self.write.staged,
             Transaction(self.name, batch, f'{{"batch":{batch}}}'),
             replaced_files=self.write.replaced,
-            searched_files=self.write.scope,
+            searched_files=self.write.searched_files,
         )
 
 
@@ -54,8 +54,8 @@ class StagedWrite:
     """The files that a batch staged, which files they replace, and rows changed per day.
 
     Rows changed are counted at None where they are of no day. `replaced_by` names partitions that
-    are replaced: a column, and values of it. `scope` are the files in which keys were looked up, of
-    a `version` of the table.
+    are replaced: a column, and values of it. `searched_files` are those in which keys were looked
+    up, of a `version` of the table.
     `side` is put into other tables, in this order, before the commit; `notes` are logged.
     """
 
@@ -64,7 +64,7 @@ class StagedWrite:
     inserted: Mapping[date | None, int] = field(default_factory=dict)
     updated: Mapping[date | None, int] = field(default_factory=dict)
     deleted: int = 0
-    scope: tuple[str, ...] = ()
+    searched_files: tuple[str, ...] = ()
     version: int | None = None
     replaced_by: tuple[str, tuple[Any, ...]] | None = None
     side: tuple[SideRows | SideWrite, ...] = ()

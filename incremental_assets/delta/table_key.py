@@ -21,8 +21,8 @@ def key_properties(key: Sequence[str], rows_of_key: str = "") -> dict[str, str]:
     """
     if not key:
         return {}
-    kept = {_ROWS_OF_KEY: rows_of_key} if rows_of_key else {}
-    return {_PROPERTY: json.dumps(list(key)), **kept}
+    more = {_ROWS_OF_KEY: rows_of_key} if rows_of_key else {}
+    return {_PROPERTY: json.dumps(list(key)), **more}
 
 
 def recorded_key(table: DeltaTable) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def require_plain_writes(table: DeltaTable, path: str) -> None:
         raise LakeError(
             f"{path} has {', '.join(unchecked)}: a commit of staged files checks no constraint "
             "and computes no column. Nothing was published. Drop it (ALTER TABLE … DROP "
-            "CONSTRAINT), say the same by a rule of the table, and run again."
+            "CONSTRAINT), declare the same as a rule of the table, and run again."
         )
 
 

@@ -55,7 +55,7 @@ def retried_commit(path: str, attempt: Callable[[], _T], otherwise: str) -> _T:
     """The result of `attempt`, which opens the table and commits; again if others commit first.
 
     Raises ConflictError if they keep doing so, and LakeError for a table that cannot be written.
-    `otherwise` says what the table is like after either.
+    `otherwise` describes the table after either.
     """
     try:
         return retried(attempt, on=CommitFailedError, tries=_TRIES, pause_seconds=_PAUSE_SECONDS)

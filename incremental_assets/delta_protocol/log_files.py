@@ -16,7 +16,7 @@ from typing import Any
 from incremental_assets.storage import files_below, open_file
 
 DELTA_LOG = "_delta_log"
-# With these the rows of a file are what its Parquet says, and its partition what its path says.
+# With these the rows of a file are what its Parquet holds, and its partition is that of its path.
 PLAIN_FEATURES = frozenset({"variantType", "variantType-preview", "timestampNtz", "v2Checkpoint"})
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(.+\.)?(parquet|json)")

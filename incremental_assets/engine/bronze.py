@@ -53,7 +53,7 @@ def landed_rows(frames: Frames, batch: Batch, files: Sequence[SourceFile]) -> Da
 
 
 def _with_days(rows: DataFrame, batch: Batch) -> DataFrame:
-    """Add `_landing_day`, for files whose paths say none: that of the file in the batch."""
+    """Add `_landing_day`, for files whose paths have none: that of the file in the batch."""
     days = {file.path: work.day for work in batch.work.days.values() for file in work.files}
     if len(set(days.values())) == 1:
         return rows.withColumn("_landing_day", F.lit(next(iter(days.values()))))

@@ -1,6 +1,6 @@
 """Which rows of bronze a batch of typed rows reads, and the contract that types them.
 
-Of several bronze tables the rows are read together, each with the values that tell which it is of.
+Of several bronze tables the rows are read together, each with the values that name its table.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def contract_of(table: Table) -> Contract:
 def window_rows(session: SparkSession, batch: Batch) -> DataFrame:
     """The upstream's rows in the batch's windows."""
 
-    def of_windows(upstream: str) -> _Some:
+    def of_windows(upstream: str) -> _RowsOf:
         by_window: dict[tuple[int, int], list[date]] = defaultdict(list)
         for day, window in _windows(batch, upstream):
             low = 0 if batch.work.mode == "rebuild" else window.low
@@ -64,7 +64,7 @@ def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataF
     equal lines of a file there are as many as in `lines`: the others were published.
     """
 
-    def as_far_as_read(upstream: str) -> _Some:
+    def as_far_as_read(upstream: str) -> _RowsOf:
         read = {day: window.high for day, window in _windows(batch, upstream)}
         where = (f"(_day = DATE'{day}' AND _batch <= {high})" for day, high in read.items())
         return lambda file: file.partition["_day"] in read, " OR ".join(where)
@@ -88,7 +88,7 @@ def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -
     the table has published it: later rows were held, or are not judged yet.
     """
 
-    def as_far_as_judged(upstream: str) -> _Some:
+    def as_far_as_judged(upstream: str) -> _RowsOf:
         judged = _judged_up_to(batch, upstream, published)
 
         def may_be_judged(file: DataFile) -> bool:
@@ -118,11 +118,11 @@ def days_as_shown(batch: Batch, published: Collection[date]) -> list[date]:
     return sorted(found - set(published))
 
 
-_Some = tuple[Callable[[DataFile], bool], str]
+_RowsOf = tuple[Callable[[DataFile], bool], str]
 """Some rows of a table: the files that may hold them, and SQL for the rows themselves."""
 
 
-def _read(session: SparkSession, batch: Batch, some_of: Callable[[str], _Some]) -> DataFrame:
+def _read(session: SparkSession, batch: Batch, some_of: Callable[[str], _RowsOf]) -> DataFrame:
     """Some rows of each bronze table that was ever loaded, at its version that the batch reads."""
     schema, found = batch.table.schema, []
     for read in _loaded(batch):

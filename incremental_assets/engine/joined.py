@@ -166,7 +166,8 @@ def _days_after(session: SparkSession, batch: Batch, write: StagedWrite) -> Data
     # The version of the merge: OPTIMIZE may have replaced the files since.
     version = version_of(batch.path) if write.version is None else write.version
     table = plain_files(batch.path, version)
-    untouched = [f for f in table.files if f.path in write.scope and f.path not in write.replaced]
+    unchanged = {*write.searched_files} - {*write.replaced}
+    untouched = [file for file in table.files if file.path in unchanged]
     staged = read_staged(session, write.staged, ("dt",))
     if not untouched:
         return staged

@@ -318,7 +318,7 @@ def _judge(
 
 
 def _repeated(table: Table) -> Mapping[str, Column]:
-    """What the computed rows are counted by, to find those that no other load could tell apart.
+    """What the computed rows are counted by, to find those that no other load could distinguish.
 
     Rows without a part of their key hold the days anyway (`key_complete`).
     """
@@ -342,7 +342,7 @@ def _require_identity(table: Table, found: Mapping[str, Any]) -> None:
         key = ", ".join(table.key)
         raise DefinitionError(
             f"{table.name}: {counted(repeated, 'row')} of its transform repeat the key ({key}) of "
-            "another row on the same day, so a later load could not tell them apart. Nothing was "
+            "another row on the same day, so a later load could not distinguish them. Nothing was "
             "published; name in `key` what they differ by, or aggregate them."
         )
 

@@ -1,7 +1,7 @@
 """One load: claim, read, gate, write, record, in this order only. Knows nothing of Dagster.
 
 Days of a table are claimed before they are read: a load that publishes what this one looks up must
-see the claim. A loader's target, which has one scope and no days, is claimed at its first write:
+see the claim. A loader's target, which has no days, is claimed at its first write:
 what is new is known by reading, and a load that finds nothing leaves no trace. The claim is refused
 if another run claimed a batch meanwhile, so what was read is what is loaded.
 

@@ -100,7 +100,7 @@ def _days_of(
 
 
 def _looked_up(rows: DataFrame, versions: DataFrame, read: AsOf, name: str) -> DataFrame:
-    """The facts with what tells the version that each of them looks up from others."""
+    """The facts with what identifies the version that each of them looks up."""
     intervals = validity(versions, read).select(
         F.col(read.key).alias("_key"), "_from", "_to", F.concat_ws(" ", HASH, PARTIAL).alias(name)
     )

@@ -1,4 +1,4 @@
-"""Putting bad rows of a batch into quarantine, and which rows there it judges again."""
+"""Putting bad rows of a batch into quarantine, and which rows there it re-evaluates."""
 
 from __future__ import annotations
 

@@ -72,8 +72,10 @@ class SnapshotRetraction(SnapshotBatch):
         later = changes_after(frames, batch, before, before, day, damaged=False)
         none = differing(before, before, day, damaged=False)
         rows = frames.cache(reduce(DataFrame.unionByName, later.values(), none))
-        gone = sum(n for _, landed, n in rows_by_file(batch.path, "_landing_day") if landed == day)
-        counts = SnapshotCounts(0, 0, 0, rows.count(), 0, 0, gone)
+        removed = sum(
+            n for _, landed, n in rows_by_file(batch.path, "_landing_day") if landed == day
+        )
+        counts = SnapshotCounts(0, 0, 0, rows.count(), 0, 0, removed)
         return SnapshotChanges(rows, tuple(later), counts)
 
     def gate(self, batch: Batch, frames: Frames, read: SnapshotChanges) -> Outcome:

@@ -26,7 +26,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.shares import rows_in_shares
 from incremental_assets.quality.contract import SHAPE, Contract
 from incremental_assets.quality.examples import Examples, examples
-from incremental_assets.quality.fields import Names
+from incremental_assets.quality.fields import FieldNames
 from incremental_assets.quality.gate import (
     PRESENT,
     Counted,
@@ -89,7 +89,7 @@ def counted_rows(batch: Batch, read: Typed) -> Counted:
     rows = read.rows
     rules, late = batch.table.rules, F.col("_landing_day") > F.col("_day")
     shapes = read.shapes if SHAPE in rows.columns else ()
-    names = Names.of(contract_of(batch.table), batch.columns, Contract.expected(rows), shapes)
+    names = FieldNames.of(contract_of(batch.table), batch.columns, Contract.expected(rows), shapes)
     counted = count(rows, rules, "_day", late, flags_of(batch), deletes_of(rows), names)
     return with_new_fields(counted, rows, "_day", names, _asked(batch))
 

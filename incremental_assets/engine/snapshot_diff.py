@@ -113,7 +113,7 @@ def units_in(snapshot: DataFrame, batch: Batch) -> Units:
     if len(found) > MOST_UNITS:
         raise SourceError(
             f"{batch.table.name}: the snapshot has rows of more than {MOST_UNITS:,} units "
-            f"({', '.join(scope)}). Nothing was loaded; name columns in scope that say which part "
+            f"({', '.join(scope)}). Nothing was loaded; name columns in scope that name the part "
             "of the table a snapshot is, such as a region."
         )
     return Units(scope, tuple(sorted(row[0] for row in found)))
@@ -165,11 +165,11 @@ def with_rest_of_day(
     session, none = frames.session, F.lit(None).cast("string")
     rows = units.uncovered(snapshot_rows(session, batch, day)).withColumn("_raw", none)
     lines = unread_lines(_lines_of(session, batch, day), day)
-    kept = [
+    uncovered = [
         each.join(snapshot.select(by), by, "left_anti").select(*snapshot.columns)
         for each, by in ((rows, KEY), (lines, HASH))
     ]
-    every = frames.cache(reduce(DataFrame.unionByName, kept, snapshot))
+    every = frames.cache(reduce(DataFrame.unionByName, uncovered, snapshot))
     both = Units(units.scope, tuple(sorted({*earlier.texts, *units.texts})))
     return every, both if earlier.scope else ALL_UNITS
 
@@ -277,9 +277,9 @@ def changes_after(
 
 
 def _known_after(before: DataFrame, held: DataFrame, units: Units, *, damaged: bool) -> DataFrame:
-    """What is known after a snapshot: its rows, and those of before that it says nothing about.
+    """What is known after a snapshot: its rows, and those of before that it does not cover.
 
-    A damaged one says nothing about the rows that it lacks, and none about other units.
+    A damaged one does not cover the rows that it lacks, and none covers other units.
     """
     if not damaged and not units.scope:
         return held

@@ -158,7 +158,7 @@ class SnapshotCounts:
 
 
 def _as_it_was(batch: Batch, day: date, entry: Entry) -> Entry:
-    """The outcome of a snapshot that says nothing: its day has the one before it, or none."""
+    """The outcome of a snapshot that covers nothing: its day has the one before it, or none."""
     state = json.loads(entry.position)
     if day in loaded_days(batch):
         of_source = {name: state[name] for name in (FINGERPRINT, WITHOUT_DAYS) if name in state}

@@ -252,8 +252,8 @@ def _refuse_other_detector(batch: Batch) -> None:
     if state and before != now:
         raise WatermarkError(
             f"{batch.table.name} was loaded by {before[0]} of {before[1]!r} so far, and is now to "
-            f"be loaded by {now[0]} of {now[1]!r}: their watermarks have nothing in common. Go on "
-            "as before, or give the source a table of another name."
+            f"be loaded by {now[0]} of {now[1]!r}: their watermarks have nothing in common. "
+            "Continue as before, or give the source a table of another name."
         )
 
 

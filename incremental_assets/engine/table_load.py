@@ -260,8 +260,8 @@ def _ensure_table(table: Table, path: str, kind: BatchKind[Any]) -> None:
         record_key(there, key)
     elif not is_same_key(before, key):
         raise DefinitionError(
-            f"{table.name}: {path} is filled by the key {list(before)}, and its definition says "
-            f"{list(key)} now: rows of both keys would stay side by side. Nothing was loaded. "
-            f"Define the key as before; or, to load the table by the new key from its beginning, "
-            f"remove {path} and run `incremental-assets ledger rebuild {table.name}`."
+            f"{table.name}: {path} is filled by the key {list(before)}, and is now "
+            f"defined with {list(key)}: rows of both keys would stay side by side. Nothing was "
+            f"loaded. Define the key as before; or, to load the table by the new key from its "
+            f"beginning, remove {path} and run `incremental-assets ledger rebuild {table.name}`."
         )

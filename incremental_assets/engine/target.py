@@ -1,4 +1,4 @@
-"""A loader's target: a table with one scope and no days, and the detector of its source."""
+"""A loader's target: a table without days, and the detector of its source."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
                 Transaction(target.name, claim.batch, commit_note(done, touched)),
                 replaced_files=write.replaced,
                 replaced_by=write.replaced_by,
-                searched_files=write.scope if target.write.by_key else None,
+                searched_files=write.searched_files if target.write.by_key else None,
             )
             commit = find_commit(target.path, target.name, claim.batch)
             done = replace(done, target_version=commit.version if commit else None)

@@ -40,12 +40,12 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
         _refuse_snapshot(target, state, ledger)
     state.require_same_write()
     _require_partition(target)
-    state.require_same_marks(target.changes.order, target.changes.positioned_by)
+    state.require_same_deleted_column(target.changes.order, target.changes.positioned_by)
     return state
 
 
 def _needs_history(target: TargetTable, tail: TableTail) -> bool:
-    """Whether the last batch does not tell all; older versions did not record a start in it."""
+    """Whether the last batch lacks something; older versions did not record a start in it."""
     unknown = bool(target.start) and tail.last is not None and START not in state_of(tail.last)
     return target.changes.needs_history or unknown
 

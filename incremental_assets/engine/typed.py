@@ -16,7 +16,12 @@ from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATIO
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze_rows import contract_of, line_of
 from incremental_assets.engine.scope import scope_of
-from incremental_assets.engine.typed_lacking import Lacks, judged_lacking, kept, known_elsewhere
+from incremental_assets.engine.typed_lacking import (
+    Lacks,
+    judged_lacking,
+    known_elsewhere,
+    with_expected_texts,
+)
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.contract import (
     FURTHER,
@@ -91,7 +96,7 @@ def _judged(
         rows = judged_lacking(rows, batch, lacks, lacking, why)
         return rows.withColumn("dt", F.col("_day")), shapes
     if table.transform is not None:
-        rows = kept(table.transform(rows), rows)
+        rows = with_expected_texts(table.transform(rows), rows)
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
     rows = with_reasons(rows, table.rules, why)

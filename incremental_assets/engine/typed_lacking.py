@@ -59,7 +59,7 @@ def judged_lacking(
     reasons = [*why, *_lacking_reasons(batch.table, lacking)]
 
     if table.transform is not None:  # all that lack columns are bad
-        rows = kept(table.transform(rows), rows)
+        rows = with_expected_texts(table.transform(rows), rows)
         rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
         return with_reasons(rows, table.rules, reasons)
 
@@ -126,7 +126,7 @@ def known_versions(frames: Frames, batch: Batch) -> DataFrame | None:
     return with_side_rows(rows, side, latest_alone=batch.table.write.keeps_latest)
 
 
-def kept(transformed: DataFrame, before: DataFrame) -> DataFrame:
+def with_expected_texts(transformed: DataFrame, before: DataFrame) -> DataFrame:
     """Transformed rows; where the transform dropped expected texts, the payload is needed."""
     if {EXPECTED, FURTHER} & set(before.columns) <= set(transformed.columns):
         return transformed

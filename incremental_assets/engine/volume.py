@@ -13,7 +13,7 @@ from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.rule import DayRule, Rule
 
-Rows = Mapping[date, int]
+RowCounts = Mapping[date, int]
 
 
 def judges_volume(rules: Iterable[Rule]) -> bool:
@@ -21,7 +21,7 @@ def judges_volume(rules: Iterable[Rule]) -> bool:
     return any(isinstance(rule, DayRule) and rule.of_volume for rule in rules)
 
 
-def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
+def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> RowCounts:
     """Per day: the sum of the rows of its published batches from its last rebuild on.
 
     Rows that were dropped from quarantine since are taken off.
@@ -33,13 +33,13 @@ def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
     return LazyMapping(history.by_day.keys(), of_day)
 
 
-def last_ones(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
+def last_ones(history: TableHistory, counted: Callable[[Entry], int]) -> RowCounts:
     """Per day: the rows of its last published batch, where that counts the whole day."""
     last = history.last_published
     return LazyMapping(last.keys(), lambda day: counted(last[day]))
 
 
-def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> Rows:
+def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> RowCounts:
     """The rows of every landing day, once what was written for these days is published."""
     found: dict[date, int] = {}
     replaced = set(written.replaced) if written else set()
@@ -55,7 +55,7 @@ def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> Ro
 class RowsBefore(Sequence[int]):
     """The rows of the days before one, newest first; found as far back as they are asked for."""
 
-    def __init__(self, rows: Rows, day: date) -> None:
+    def __init__(self, rows: RowCounts, day: date) -> None:
         self._rows = rows
         self._days = sorted((d for d in rows if d < day), reverse=True)
 

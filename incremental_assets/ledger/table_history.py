@@ -250,8 +250,8 @@ class TableHistory:
         first = next((entry.batch for entry in self.since_rebuilt(day)), None)
         if first is None:
             return ()
-        kept = ("committed", "dropped")
-        return [e for e in self.of_day(day) if e.batch >= first and e.state in kept]
+        states = ("committed", "dropped")
+        return [e for e in self.of_day(day) if e.batch >= first and e.state in states]
 
     def codes(self, day: date) -> Iterable[str]:
         """The code versions of a day's batches since it was last rebuilt or restated."""

@@ -40,7 +40,7 @@ class CDCLoader(IncrementalLoader):
         placeholder: str = "",
         **options: Unpack[LoaderOptions],
     ) -> Target:
-        """Bring the target to what the log says; its rows are the live ones.
+        """Bring the target up to date with the log; its rows are the live ones.
 
         What is new are the log's files, or the commits of a Delta log, that were not read yet; an
         event with a lower number that comes later is put in its place. Operations are named as

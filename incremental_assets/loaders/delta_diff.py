@@ -81,8 +81,9 @@ class DeltaDiffLoader(IncrementalLoader):
         without frames of its changes. Without
         a `watermark_path` the ledger lies in the snapshot's folder. The frames read what the load
         wrote (`<snapshot_path>/_changes`), so they stay right when the source is gone.
-        `scope` are columns that say which part of the table a snapshot is, such as a region: rows
-        of other values are not deleted. The `options` of every loader are those of `LoaderOptions`.
+        `scope` are columns that name the part of the table that a snapshot is, such as a region:
+        rows of other values are not deleted. The `options` of every loader are those of
+        `LoaderOptions`.
         """
         key = names_of("primary_key", primary_key)
         snapshot = table_path_of("snapshot_path", snapshot_path)

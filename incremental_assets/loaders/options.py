@@ -28,7 +28,7 @@ class LoaderOptions(TypedDict, total=False):
     """The options of every loader, all by keyword; a loader's own ones are in its signature.
 
     `source_format` is "delta", "parquet", "orc", "avro", "json" (lines), "json_document" (an array
-    of rows) or "csv" (with a header), by default what the names of the files say, or `Csv(…)` for
+    of rows) or "csv" (with a header), by default that of the files' names, or `Csv(…)` for
     a CSV of other signs. `partition_by` names the columns that a new target is partitioned
     by. `rules` are judged before anything is published: rows that `quarantine(…)` rejects go to
     `<target_path>/_quarantine`, a rule of `fail(…)` that fails is a GateError. `write` is the write
@@ -142,7 +142,7 @@ def rules_of(rules: RuleOrRules) -> tuple[Rule, ...]:
 
 
 def write_of(options: LoaderOptions, key: tuple[str, ...]) -> WriteStrategy:
-    """How the rows land: as `write` says, or else by whether there is a key."""
+    """How the rows land: as `write` declares, or else by whether there is a key."""
     write = options.get("write")
     if "history" in options or "ignore_changes_in" in options:  # deprecated in 0.1
         text = "history and ignore_changes_in are deprecated: write=SCD2(ignore_changes_in=(…))."

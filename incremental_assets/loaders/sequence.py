@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal, Unpack
+from warnings import warn
 
-from incremental_assets.changes.by_sequence import Sequence
+from incremental_assets.changes.by_sequence import MOST_GAPS, Sequence
 from incremental_assets.changes.watermark import Nulls, as_text
 from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.options import ColumnNames, LoaderOptions, number_of, source_of
@@ -28,27 +29,31 @@ class SequenceBasedLoader(IncrementalLoader):
         primary_key: ColumnNames | None = None,
         on_gap: Literal["report", "wait", "fail"] = "report",
         gap_deadline: timedelta = timedelta(hours=1),
-        most_gaps: int = 1000,
+        max_gaps: int = 1000,
         lookback: int = 0,
         nulls: Nulls = "raise",
         max_records: int | None = None,
         start_from: int | None = None,
+        most_gaps: int | None = None,  # deprecated in 0.1
         **options: Unpack[LoaderOptions],
     ) -> Target:
         """Append what is new, or with a `primary_key` merge the row with the highest number.
 
         The sequence column holds whole numbers, also as text. Gaps are named in the log and in
-        the result's notes; `on_gap` says what becomes of the rows after one, and `gap_deadline`
+        the result's notes; `on_gap` is what happens to the rows after one, and `gap_deadline`
         how long `wait` waits. `lookback` reads again so many numbers below the watermark. The
         rest is as for `TimestampBasedLoader`.
         """
+        if most_gaps is not None:
+            warn(MOST_GAPS, DeprecationWarning, stacklevel=3)  # the call of load_incremental
+            max_gaps = most_gaps
         watermark = self._watermark(options)
         return self._target(
             table_name,
             source_of("source_path", source_path, options),
             target_path,
             watermark_path,
-            Sequence(sequence_column, on_gap, nulls, gap_deadline, most_gaps, lookback, watermark),
+            Sequence(sequence_column, on_gap, nulls, gap_deadline, max_gaps, lookback, watermark),
             primary_key,
             options,
             max_records=max_records,

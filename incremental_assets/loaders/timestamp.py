@@ -40,7 +40,7 @@ class TimestampBasedLoader(IncrementalLoader):
         The source is Delta, Parquet, JSON lines or CSV with a header, a file or a folder. Its
         timestamp column is a timestamp, a date or ISO 8601 text, UTC unless an offset is given.
         `lookback` reads again what lies so far below the watermark, for rows that become visible
-        late. `nulls` and `future` say what becomes of rows without a timestamp and of those more
+        late. `nulls` and `future` are what happens to rows without a timestamp and of those more
         than `max_clock_skew` ahead of the clock. `max_records` takes the lowest first.
         `start_from` is the watermark of a target that was filled by other means; the load begins
         above it. `deleted_column` marks rows as deleted (`deleted_at`, `is_deleted`): null, false,

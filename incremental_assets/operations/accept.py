@@ -90,7 +90,7 @@ def _held(table: Table, day: date, view: LedgerView) -> Entry:
         return held
     upstream = upstream_held(table, day, view)
     if upstream:
-        raise DefinitionError(f"{table.name} {day} has not been judged itself: {upstream}.")
+        raise DefinitionError(f"{table.name} {day} has not been evaluated itself: {upstream}.")
     others = ", ".join(map(str, sorted(history.held)[:10])) or "none"
     last = history.last_committed.get(day)
     what = f"its batch {last.batch} was published" if last else "it was never loaded"
@@ -115,6 +115,6 @@ def _rules_to_waive(table: Table, held: Entry) -> tuple[str, ...]:
     if not names:
         raise DefinitionError(
             f"{table.name} {held.day} was held by {held.held_by!r}, which is no rule of the table "
-            "any more; run the day again, and it is judged by those that are."
+            "any more; run the day again, and it is evaluated by today's rules."
         )
     return tuple(names)

@@ -14,7 +14,7 @@ from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import DayResult, Lakehouse
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.retract import gone_below
+from incremental_assets.plan.retract import missing_below
 from incremental_assets.plan.skipped import held_until
 from incremental_assets.plurals import counted
 from incremental_assets.table import Table
@@ -45,11 +45,11 @@ def failure_text(
     table: Table,
     failed: Mapping[date, DayResult],
     tables: Sequence[Table] = (),
-    gone_of: Callable[[date], Sequence[str]] = lambda _: (),
+    missing_of: Callable[[date], Sequence[str]] = lambda _: (),
 ) -> str:
     """Which days were not published, why, what to do, and which of the tables wait for them.
 
-    `gone_of` gives the files that a day may have rows of and that are no longer landed.
+    `missing_of` gives the files that a day may have rows of and that are no longer landed.
     """
     lines = [f"{table.name}: {named(failed)} not published."]
     for day, result in list(failed.items())[:_MOST_DAYS]:
@@ -59,8 +59,8 @@ def failure_text(
     judged = (result for result in failed.values() if result.state == HELD)
     held = [entry for result in judged for entry in result.entries[-1:]]
     if held:
-        gone = sorted({path for entry in held[:_MOST_DAYS] for path in gone_of(entry.day)})
-        lines.append(held_until(held[0], table, tables, gone))
+        missing = sorted({path for entry in held[:_MOST_DAYS] for path in missing_of(entry.day)})
+        lines.append(held_until(held[0], table, tables, missing))
     return " ".join(lines)
 
 
@@ -69,10 +69,10 @@ def not_published(
 ) -> str:
     """The `failure_text` of a table of the lake, by a view of its ledger."""
 
-    def gone_of(day: date) -> Sequence[str]:
-        return gone_below(table, day, view, lakehouse.settings)
+    def missing_of(day: date) -> Sequence[str]:
+        return missing_below(table, day, view, lakehouse.settings)
 
-    return failure_text(table, failed, lakehouse.tables, gone_of)
+    return failure_text(table, failed, lakehouse.tables, missing_of)
 
 
 def days_by_state(failed: Mapping[date, DayResult]) -> dict[str, list[str]]:

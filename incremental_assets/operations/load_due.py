@@ -117,7 +117,7 @@ def run_in_this_process(
 
 
 def _failure(lakehouse: Lakehouse, done: TableDone) -> tuple[str, bool]:
-    """What failed, and whether it says no more than that the table's own gate holds days."""
+    """What failed, and whether it is only that the table's own gate holds days."""
     if done.error is not None:
         return error_of(done.table, done.error), False
     failed = done.result.failed if done.result is not None else {}

@@ -99,8 +99,7 @@ class Rewind(ABC):
         """
         if self.why_not_again:
             raise DefinitionError(
-                f"{self.name}: {self.why_not_again}. {self.load} compares the whole of the present "
-                "one."
+                f"{self.name}: {self.why_not_again}. {self.load} compares all of the present one."
             )
         number = self._batch_at(history, to) if isinstance(to, datetime) else to
         if not isinstance(number, int) or isinstance(number, bool):
@@ -196,13 +195,13 @@ class TargetRewind(Rewind):
         changes, then = target.changes, replace(request, state=state)
         position = changes.rewound(changes.position(request), changes.position(then))
         known = {QUARANTINE_FROM: request.state.quarantine_from, START: request.start}
-        kept = {n: v for n, v in {**position.state, **known}.items() if v or n not in known}
+        remembered = {n: v for n, v in {**position.state, **known}.items() if v or n not in known}
         entry = replace(
             _entry(history, found, batches[-1], batches, why, now),
             day=now.date(),
             mode=batches[-1].mode,  # by which a load knows whether the target holds versions
             high=position.high,
-            position=replace(position, state=kept).as_json(),
+            position=replace(position, state=remembered).as_json(),
         )
         self._require_there(entry.files, {file.path for file in request.source.files})
         return [entry]
@@ -232,8 +231,8 @@ def rewind_entries(
         if is_whole:  # all days have one watermark
             batches = history.committed
         entry = _entry(history, found, last, batches, why, now)
-        gone = history.retracted(day)
-        entry = replace(entry, files=tuple(f for f in entry.files if f.path not in gone))
+        retracted = history.retracted(day)
+        entry = replace(entry, files=tuple(f for f in entry.files if f.path not in retracted))
         before = of_source if table.changes.state_of_source else _before(batches, found.to)
         state = table.changes.rewound_day(state_of(last), state_of(before))
         entries.append(replace(entry, position=json.dumps(state) if state else ""))

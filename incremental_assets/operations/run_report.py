@@ -30,7 +30,7 @@ class Ran:
 class RunReport:
     """What was run, the batches of these runs, what failed, which days are held, what is left.
 
-    `by_gates` are those of the failures that say no more than that a gate holds a day of `held`.
+    `by_gates` are those of the failures that are only that a gate holds a day of `held`.
     `left` is still due, though no run of its days has failed.
     """
 

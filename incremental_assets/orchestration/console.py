@@ -50,7 +50,7 @@ class _RunConsole(logging.StreamHandler[Any]):
         table = step.replace("__", "/")  # of an asset: its table
         message = meta.get("orig_message") or record.getMessage()
         if event is None:
-            # Of a step that did not start Dagster says one thing alone: that an upstream failed.
+            # Of a step that did not start Dagster reports one thing alone: that an upstream failed.
             not_run = step and step not in self._started and record.levelno == logging.ERROR
             yield f"{time} {f'{table} waits for a table that it reads' if not_run else message}"
         elif event.is_step_failure:
@@ -114,7 +114,7 @@ def _number(check: Any, name: str) -> int:
     description="Readable lines on the console.",
 )
 def console(init_context: dg.InitLoggerContext) -> logging.Logger:
-    """Progress, and failures with their messages; whoever started the run says how it ended."""
+    """Progress, and failures with their messages; whoever started the run reports how it ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
     logger.addHandler(_RunConsole(brief=init_context.logger_config["brief"]))
     return logger

@@ -55,7 +55,7 @@ def _line_of_code(stack: Sequence[str]) -> str:
 
 
 def says_only_what_is_held(metadata: Mapping[str, dg.MetadataValue]) -> bool:
-    """Whether a failure says no more than that the table's own gate holds days."""
+    """Whether a failure is only that the table's own gate holds days."""
     return HELD in metadata and REFUSED not in metadata
 
 

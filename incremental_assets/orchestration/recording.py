@@ -48,7 +48,7 @@ def recording_progress(
 
 
 def _if_answered(ask: Callable[[], _T]) -> _T | None:
-    """What the instance says; None where it cannot say it now, which is no reason to fail a run."""
+    """What the instance answers; None where it cannot, which is no reason to fail a run."""
     try:
         return ask()
     except Exception:  # noqa: BLE001 - each storage of Dagster has errors of its own

@@ -28,7 +28,7 @@ _KEYS_PER_QUERY = 500
 # Which asset a run was requested for, and the digest of the position of each of its days.
 _ASSET = ".dagster/incremental_assets_asked_for_asset"
 _POSITIONS = ".dagster/incremental_assets_positions"
-# The daemon retries no run of a sensor, whatever the instance says: these requests do, and at the
+# The daemon retries no run of a sensor, whatever the instance sets: these requests do, and at the
 # last attempt each day by itself, for which retries of the whole range would leave none.
 _NO_RETRY = {"dagster/max_retries": "0"}
 _ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)

@@ -136,7 +136,7 @@ def _lacked_spark(result: dg.JobExecutionResult) -> bool:
 
 
 def _failures(result: dg.JobExecutionResult) -> Iterator[tuple[str, bool]]:
-    """What each failed step said, and whether it says no more than that its gate holds days."""
+    """The message of each failed step, and whether it is only that its gate holds days."""
     some = False
     for event in result.get_step_failure_events():
         some, failure = True, event.step_failure_data.user_failure_data

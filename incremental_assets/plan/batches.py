@@ -61,7 +61,7 @@ def _is_small(table: Table, plan: Plan, share: float = 1.0) -> bool:
 
 
 def _is_known(table: Table, work: Work) -> bool:
-    """Whether the work says how much is read: to rebuild a typed day reads what is old, too."""
+    """Whether the work shows how much is read: to rebuild a typed day reads what is old, too."""
     return not (table.is_typed and work.mode == "rebuild")
 
 

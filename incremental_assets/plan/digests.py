@@ -22,7 +22,7 @@ from incremental_assets.storage import open_file, write_file
 
 MOST = 100_000
 """The files of a table that are remembered, the newest ones: a few megabytes."""
-_Known = tuple[int, str, str]
+_StoredDigest = tuple[int, str, str]
 """A file's size, modification time and digest."""
 
 
@@ -34,7 +34,7 @@ class Digests:
         of_landing = hashlib.blake2b(settings.landing.encode(), digest_size=4).hexdigest()
         name = f"{table.replace('/', '_')}-{of_landing}.json"
         self._path = f"{settings.lake}/_digests/{name}"
-        self._found: dict[str, _Known] = {}
+        self._found: dict[str, _StoredDigest] = {}
 
     def tagged(self, loaded: Mapping[str, FileEntry], file: SourceFile) -> SourceFile:
         """The file with its tag, as `with_content_tag` gives it; `loaded` are files by path.
@@ -67,7 +67,7 @@ class Digests:
             return
 
     @cached_property
-    def _stored(self) -> Mapping[str, _Known]:
+    def _stored(self) -> Mapping[str, _StoredDigest]:
         try:
             with open_file(self._path) as stream:
                 found = json.load(stream)

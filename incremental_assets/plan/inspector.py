@@ -17,7 +17,7 @@ from incremental_assets.sources.source_file import SourceFile
 
 Tag = Callable[[SourceFile], SourceFile]
 Fingerprints = Mapping[date, str] | None
-_Source = tuple[str, str]
+_PathAndColumn = tuple[str, str]
 _Cached = tuple[tuple[str, date] | None, Mapping[date, str] | None]
 
 
@@ -42,7 +42,7 @@ class Inspector:
         except Exception as error:
             raise SourceError(
                 f"{source.path} cannot be inspected, for fix() of {type(source).__name__} raised "
-                f"{type(error).__name__}: {error}. Mend what it reads, or the source's code."
+                f"{type(error).__name__}: {error}. Correct what it reads, or the source's code."
             ) from error
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:
@@ -71,8 +71,8 @@ class CachedInspector(Inspector):
     """
 
     _tagged: dict[SourceFile, SourceFile] = field(default_factory=dict)
-    _files: dict[_Source, _Cached] = field(default_factory=dict)
-    _rows: dict[_Source, _Cached] = field(default_factory=dict)
+    _files: dict[_PathAndColumn, _Cached] = field(default_factory=dict)
+    _rows: dict[_PathAndColumn, _Cached] = field(default_factory=dict)
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:
         def remembered(file: SourceFile) -> SourceFile:
@@ -96,7 +96,7 @@ class CachedInspector(Inspector):
 
 
 def _cached(
-    cache: dict[_Source, _Cached],
+    cache: dict[_PathAndColumn, _Cached],
     ask: Callable[[FixedSource, str, Collection[date], date], Fingerprints],
     fixed: FixedSource,
     column: str,

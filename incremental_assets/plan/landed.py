@@ -121,7 +121,7 @@ def _require_same_layout(
         if other != day and is_there:
             raise DefinitionError(
                 f"{table.name}: {file.path} was loaded on {other}, and by the layout "
-                f"{feed.layout!r} it is of {day}: its rows would be there twice. Nothing was "
+                f"{feed.layout!r} it is of {day}: its rows would be loaded twice. Nothing was "
                 "loaded. Give the feed its former layout; or, to load all of it again, remove "
                 f"{table.name} from the lake, and run `incremental-assets ledger rebuild "
                 f"{table.name}`."
@@ -136,8 +136,8 @@ def _retracted_again(
 ) -> list[str]:
     """The files that were retracted and are listed again as they were loaded."""
     other = {file.path for file in changed}
-    gone = history.retracted(day) - other
-    return [file.path for file in listed if file.path in gone]
+    retracted = history.retracted(day) - other
+    return [file.path for file in listed if file.path in retracted]
 
 
 def no_longer_landed(listed: Mapping[date, DayFiles], history: TableHistory) -> dict[date, int]:
@@ -146,8 +146,8 @@ def no_longer_landed(listed: Mapping[date, DayFiles], history: TableHistory) -> 
     for day, files in listed.items():
         if not history.has_exactly(day, files.fingerprint):
             there = {file.path for file in files}
-            gone = there | history.retracted(day)
-            missing[day] = sum(path not in gone for path in history.files(day))
+            not_missing = there | history.retracted(day)
+            missing[day] = sum(path not in not_missing for path in history.files(day))
     return {day: number for day, number in missing.items() if number}
 
 

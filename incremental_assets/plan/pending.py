@@ -22,7 +22,7 @@ from incremental_assets.table import Table
 class PendingDays:
     """The landing days with something new, each with what there is to do.
 
-    `outside` are landing days that the source has and the partitions do not. `notes` say what is
+    `outside` are landing days that the source has and the partitions do not. `notes` name what is
     there and not read, such as files that wait.
     """
 

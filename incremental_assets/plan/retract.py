@@ -38,7 +38,7 @@ def plan_retraction(
         files = [f for p, f in history.files(day).items() if p in paths and p not in before]
         if not files:
             continue
-        _require_gone(table, day, files, view, settings)
+        _require_not_landed(table, day, files, view, settings)
         todo = DayWork(
             day, why, (), tuple(map(_source_file, files)), accepted=frozenset(table.checks())
         )
@@ -57,8 +57,8 @@ def left_of_snapshot(
     Raises SourceError if any of them is no longer in the landing.
     """
     history, day = view.table(table.name), todo.day
-    gone = history.retracted(day) | {file.path for file in todo.files}
-    wanted = [path for path in history.files(day) if path not in gone]
+    retracted = history.retracted(day) | {file.path for file in todo.files}
+    wanted = [path for path in history.files(day) if path not in retracted]
     there = {file.path: file for file in _listed(table, day, view, settings)}
     missing = [path for path in wanted if path not in there]
     if missing:
@@ -70,13 +70,13 @@ def left_of_snapshot(
     return tuple(there[path] for path in wanted)
 
 
-def gone_below(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[str]:
+def missing_below(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[str]:
     """The files from which bronze has rows for a day of a table, and that are not landed any more.
 
     By the batches that wrote to the day. None where the landing cannot be listed, and none where no
     file of these is landed any more: a landing that is archived is as it should be.
     """
-    gone: set[str] = set()
+    missing: set[str] = set()
     some_are_landed = False
     for bronze in _landed_below(table):
         history = view.table(bronze.name)
@@ -88,9 +88,9 @@ def gone_below(table: Table, day: date, view: LedgerView, settings: Settings) ->
         except SourceError:
             continue
         for landed, paths in loaded.items():
-            gone |= paths - listed - history.retracted(landed)
+            missing |= paths - listed - history.retracted(landed)
             some_are_landed = some_are_landed or not paths.isdisjoint(listed)
-    return sorted(gone) if some_are_landed else []
+    return sorted(missing) if some_are_landed else []
 
 
 def retract_hint(paths: Sequence[str]) -> str:
@@ -118,7 +118,7 @@ def _landed_below(table: Table) -> list[Table]:
     ]
 
 
-def _require_gone(
+def _require_not_landed(
     table: Table, day: date, files: Sequence[FileEntry], view: LedgerView, settings: Settings
 ) -> None:
     listed = {file.path for file in _listed(table, day, view, settings)}

@@ -16,7 +16,7 @@ from incremental_assets.plan.pending import pending_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-_Key = tuple[str, DayRange]
+_TableRange = tuple[str, DayRange]
 # What there is to do for each day of a range: what is loaded is gone, what came is another text.
 _Todo = Sequence[frozenset[str]]
 _Fingerprinted = tuple[Due, _Todo]
@@ -78,7 +78,7 @@ def due_runs(
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
-    tried: dict[_Key, _Todo] = {}
+    tried: dict[_TableRange, _Todo] = {}
     halvings = _HALVINGS if in_halves else 0
     noted: set[str] = set()
 
@@ -109,7 +109,7 @@ def due_runs(
 
 
 def _untried(
-    due: Due, todo: _Todo, tried: dict[_Key, _Todo], halvings: int
+    due: Due, todo: _Todo, tried: dict[_TableRange, _Todo], halvings: int
 ) -> Iterator[_Fingerprinted]:
     """A range that was not given yet; of one that is still due as it was given such halves."""
     given = tried.get(_key(due))
@@ -182,5 +182,5 @@ def _stale(
         ]
 
 
-def _key(due: Due) -> _Key:
+def _key(due: Due) -> _TableRange:
     return due.tables[0].name, due.days

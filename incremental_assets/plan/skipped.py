@@ -12,7 +12,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.code import days_of_other_code
 from incremental_assets.plan.derived import never_loaded, upstream_held
 from incremental_assets.plan.due import with_downstream
-from incremental_assets.plan.retract import gone_below, retract_hint
+from incremental_assets.plan.retract import missing_below, retract_hint
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -80,28 +80,30 @@ def _held(table: Table, view: LedgerView, settings: Settings, span: DayRange) ->
                 day,
                 day,
                 f"held since batch {entry.batch}: {entry.held_by}. "
-                + held_remedy(entry, gone_below(table, day, view, settings)),
+                + held_remedy(entry, missing_below(table, day, view, settings)),
             )
 
 
-def held_remedy(entry: Entry, gone: Sequence[str] = (), then: str = "") -> str:
+def held_remedy(entry: Entry, missing: Sequence[str] = (), then: str = "") -> str:
     """What ends the hold of a day.
 
-    `gone` are the files that bronze may have rows of for it, and that are no longer landed; `then`
-    is what to do after any of it.
+    `missing` are the files that bronze may have rows of for it, and that are no longer landed;
+    `then` is what to do after any of it.
     """
     repair = (
         "Repair its input, or accept it: `incremental-assets gate accept "
         f"{entry.table} {entry.day} --reason …`{then}"
     )
-    return f"{repair}. {retract_hint(gone)}" if gone else repair
+    return f"{repair}. {retract_hint(missing)}" if missing else repair
 
 
-def held_until(entry: Entry, table: Table, lake: Sequence[Table], gone: Sequence[str] = ()) -> str:
+def held_until(
+    entry: Entry, table: Table, lake: Sequence[Table], missing: Sequence[str] = ()
+) -> str:
     """What ends the hold of a day, and which tables of the lake wait for it, in sentences."""
     waiting = [other.name for other in with_downstream(table, lake)[1:]]
     until = f" Until then {', '.join(waiting)} {'wait' if waiting[1:] else 'waits'}."
-    return f"{held_remedy(entry, gone, ', and run it again')}.{until if waiting else ''}"
+    return f"{held_remedy(entry, missing, ', and run it again')}.{until if waiting else ''}"
 
 
 def _below_held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:

@@ -99,7 +99,7 @@ def _ended_by_another_day(
     if not held or not table.reads_whole_source:
         return ""
     return (
-        f"{named(held)}: held, and the source has no days: what was judged is judged again by the "
+        f"{named(held)}: held, and the source has no days: its rows are evaluated again by the "
         f"load of {today}, which ends this when it is published."
     )
 

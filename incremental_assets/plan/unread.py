@@ -132,7 +132,7 @@ def _where(feed: LandedFiles) -> str:
     """Where the files of a feed lie."""
     if feed.layout == DAY_FOLDERS:
         return "its files lie in a folder for each day, named as 2017-01-31"
-    return f"its files lie as {feed.layout} says, such as {feed.example}"
+    return f"its files are laid out as {feed.layout}, such as {feed.example}"
 
 
 def _is_in(path: str, folder: str) -> bool:

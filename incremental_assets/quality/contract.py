@@ -91,9 +91,9 @@ class Contract:
 
     def without(self, names: Iterable[str]) -> Contract:
         """The contract without some columns: a field of such a name stays in bronze alone."""
-        gone = set(names)
-        columns = {name: kind for name, kind in self.columns.items() if name not in gone}
-        return Contract({**self.on_new_column, **dict.fromkeys(gone, "discard")}, **columns)
+        removed = set(names)
+        columns = {name: kind for name, kind in self.columns.items() if name not in removed}
+        return Contract({**self.on_new_column, **dict.fromkeys(removed, "discard")}, **columns)
 
     @property
     def freezes_new(self) -> bool:
@@ -138,8 +138,8 @@ class Contract:
         }
         # In a struct: what a transform does to all texts of a row is not meant for these.
         texts_of = F.struct(*(F.expr(texts[name]).alias(name) for name in expected))
-        kept = {EXPECTED: texts_of} if expected else {}
-        rows = rows.withColumns({**typed, **self._named(texts, shapes), **kept})
+        expected_texts = {EXPECTED: texts_of} if expected else {}
+        rows = rows.withColumns({**typed, **self._named(texts, shapes), **expected_texts})
         rows = rows.withColumns(
             {"_unreadable": _those(misfits), FURTHER: self._further(expected, shapes)}
         )
@@ -292,8 +292,8 @@ class Contract:
     @staticmethod
     def expected(rows: DataFrame) -> Sequence[str]:
         """The undeclared fields that were expected of `rows` that `apply` made."""
-        kept = rows.schema[EXPECTED].dataType if EXPECTED in rows.columns else None
-        return kept.names if isinstance(kept, StructType) else ()
+        texts = rows.schema[EXPECTED].dataType if EXPECTED in rows.columns else None
+        return texts.names if isinstance(texts, StructType) else ()
 
     @staticmethod
     def undeclared(name: str, rows: DataFrame) -> Column:

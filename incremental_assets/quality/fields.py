@@ -33,7 +33,7 @@ _CUT = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class FieldNames:
     """The fields that are known of a table: declared, or columns that it has."""
 
     contract: Contract
@@ -47,7 +47,7 @@ class Names:
         columns: Iterable[str],
         expected: Collection[str] = (),
         shapes: Sequence[Shape] = (),
-    ) -> Names:
+    ) -> FieldNames:
         """`columns` are those of the table as it is, `expected` what some of the rows have.
 
         `shapes` are those by which `Contract.apply` numbered the rows: their fields are not counted
@@ -144,7 +144,7 @@ class Names:
         return here | ~F.lower(name).isin(others) if others else F.lit(True)
 
 
-def unknown_names(rows: DataFrame, day: str, names: Names) -> DataFrame:
+def unknown_names(rows: DataFrame, day: str, names: FieldNames) -> DataFrame:
     """`day` and `name` of the fields that are not known, one more than MOST_NEW_FIELDS a day."""
     name = F.col("name")
     left_out, chosen = names.named(["discard"]), names.named(["evolve", "freeze"])

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.fields import MOST_NEW_FIELDS, Names, unknown_names
+from incremental_assets.quality.fields import MOST_NEW_FIELDS, FieldNames, unknown_names
 from incremental_assets.quality.reasons import is_good, naming_one
 from incremental_assets.quality.rule import (
     APART,
@@ -115,7 +115,7 @@ def count(
     late: Column | None = None,
     flags: Mapping[str, Column] = MappingProxyType({}),
     deletes: Column | None = None,
-    names: Names | None = None,
+    names: FieldNames | None = None,
     values: Mapping[str, Value] = MappingProxyType({}),
 ) -> Counted:
     """Count everything that the rules need, by day, in one pass over the rows.
@@ -189,7 +189,7 @@ def _combined(groups: Sequence[Row], values: Mapping[str, Value]) -> Mapping[str
 
 
 def with_new_fields(
-    counted: Counted, rows: DataFrame, day: str, names: Names, asked: Sequence[str]
+    counted: Counted, rows: DataFrame, day: str, names: FieldNames, asked: Sequence[str]
 ) -> Counted:
     """The counts with the names of unknown fields, where they are needed.
 

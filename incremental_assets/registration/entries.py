@@ -1,4 +1,4 @@
-"""The entries of a catalog: what it says of a table, and entering one that it lacks."""
+"""The entries of a catalog: what it holds of a table, and entering one that it lacks."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def _created(session: SparkSession, settings: Settings, table: Table) -> Mapping
     found = entry(session, name)
     if found is None:
         raise EntryError(
-            f"{table.name}: {name} was created, or was there, and this user cannot list it, so "
-            "that nobody knows whether it is this table. Have the right to list the tables of "
-            f"{name.schema_sql} granted; then run `incremental-assets register {table.name}`."
+            f"{table.name}: {name} was created, or was there, and this user cannot list it, so it "
+            "is unknown whether it is this table. Get the right to list the tables of "
+            f"{name.schema_sql}; then run `incremental-assets register {table.name}`."
         )
     return found
 
@@ -132,9 +132,9 @@ def _require_seen(session: SparkSession, path: str, table: Table, name: CatalogN
 
 
 def entry(session: SparkSession, name: CatalogName) -> Mapping[str, str] | None:
-    """What the catalog itself says of a table or view (Type, Location, Provider, …); None: nothing.
+    """What the catalog itself has of a table or view (Type, Location, Provider, …); None: nothing.
 
-    DESCRIBE asks the Delta table, too, which need no longer be where the catalog says.
+    DESCRIBE asks the Delta table, too, which may have moved since.
     """
     shown = session.sql(f"SHOW TABLE EXTENDED IN {name.schema_sql} LIKE {literal(name.table)}")
     is_own = f"NOT isTemporary AND lower(tableName) = {literal(name.table.lower())}"

@@ -45,7 +45,7 @@ from incremental_assets.table import Table
 
 _SILENT_SECONDS = 30.0
 _LOCK_SECONDS = 1.0  # a load takes longer, and writes the comments itself
-State = Literal["created", "was there", "not loaded yet"]
+RegistrationState = Literal["created", "was there", "not loaded yet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Registered:
 
     table: str
     name: str
-    state: State
+    state: RegistrationState
     comments: int = 0
 
 
@@ -84,7 +84,7 @@ class Registration:
         """Write the comments that the table lacks, and register it if the catalog lacks it.
 
         No comment is written while the table is loaded, nor in an object store, where that cannot
-        be told; the load writes them. Raises CatalogError where the catalog cannot be used, or has
+        be seen; the load writes them. Raises CatalogError where the catalog cannot be used, or has
         something else under the table's name; LakeError for comments that could not be written,
         after the table was registered; SettingsError where no catalog is named.
         """
@@ -214,7 +214,7 @@ def require_catalog(settings: Settings) -> None:
 
 
 def _missing(settings: Settings, table: Table) -> Comments | None:
-    """What the definition of a table says, and its log does not; None: there is no table."""
+    """What the definition of a table has and its log does not; None: there is no table."""
     found = open_table(f"{settings.lake}/{table.name}")
     if found is None:
         return None

@@ -161,7 +161,7 @@ def archive_of(file: Column, archives: Sequence[SourceFile]) -> Column:
 def _inside(number: int, archive: SourceFile) -> str:
     """The folder of an archive, in the same folders: they may name columns, and its name not.
 
-    The number is what tells it from others; the name is for messages.
+    The number identifies it; the name is for messages.
     """
     parents, slash, name = archive.path.rpartition("/")
     return f"{parents}{slash}{number}-{_safe(name)}"
@@ -234,7 +234,7 @@ def _writing(to: str, where: str) -> Iterator[None]:
 
 
 def _entries(stream: IO[bytes]) -> int:
-    """How many entries the end of an archive says that it has.
+    """How many entries an archive has, by its end.
 
     APPNOTE.TXT 4.3.14 and 4.3.16: the record at its end, or, for 65,535 and more, the one before.
     """

@@ -53,7 +53,8 @@ class Csv:
             sign = getattr(self, name)
             if not isinstance(sign, str) or not _SIGN.fullmatch(sign):
                 raise DefinitionError(
-                    f"Csv: {name} is one ASCII sign, no letter, digit or line break, not {sign!r}."
+                    f"Csv: {name} is one ASCII character, no letter, digit or line break, not "
+                    f"{sign!r}."
                 )
         if self.delimiter in (self.quote, self.escape, "\\"):
             raise DefinitionError(f"Csv: the delimiter cannot be {self.delimiter!r}.")

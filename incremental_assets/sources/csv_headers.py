@@ -109,7 +109,7 @@ def _header(file: _OnDisk, form: Csv) -> tuple[str, ...]:
         return ()
     if first[0].startswith("\ufeff"):
         raise SourceError(
-            f"{file} begins with a byte order mark, which {form.encoding.upper()} has not. "
+            f"{file} begins with a byte order mark, which {form.encoding.upper()} does not have. "
             "Nothing was loaded; name the encoding utf-16, and run again."
         )
     if form.columns:
@@ -151,8 +151,8 @@ def _require_header(file: _OnDisk, names: Sequence[str], form: Csv) -> None:
         return
     raise SourceError(
         f"{file}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
-        f"with {form.separators} between them. Nothing was loaded; repair the file, or say how it "
-        "is written: Csv(delimiter=…, columns=…)."
+        f"with {form.separators} between them. Nothing was loaded; repair the file, or declare how "
+        "it is written: Csv(delimiter=…, columns=…)."
     )
 
 

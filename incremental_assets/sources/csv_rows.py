@@ -151,7 +151,7 @@ def _same_header(
     """The records of files with one header, with the columns of all of them.
 
     A file without quotes has no line break in a record, and Spark may split it. Of one with quotes
-    it takes each line end for a line feed, also inside of values, unless it is told what it is.
+    it takes each line end for a line feed, also inside of values, unless the line end is set.
     """
     text = StructType([StructField(name, StringType()) for name in (*header, "_raw")])
     whole = multiline or form.is_read_whole

@@ -1,4 +1,4 @@
-"""What a database has to tell of a table that is a source: its columns, and whether it changed."""
+"""What a database knows of a table that is a source: its columns, and whether it changed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RowsState:
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class ColumnDates:
     """The first and last UTC date in a column, None where unknown, and its rows with no date."""
 
     first: date | None
@@ -121,7 +121,7 @@ def described(connection: DbConnection, relation: Relation, what: str = "*") -> 
 
 @contextmanager
 def asking(path: str) -> Iterator[None]:
-    """Inside, an error of a database or its driver is a SourceError that says which source."""
+    """Inside, an error of a database or its driver is a SourceError that names the source."""
     try:
         yield
     except SourceError:
@@ -131,8 +131,8 @@ def asking(path: str) -> Iterator[None]:
             raise
         reason = " ".join(_message(error).split()) or type(error).__name__
         raise SourceError(
-            f"{path}: the database answers: {reason[:500]}. Nothing was loaded; put that right "
-            "(the address, the user's rights, the names, the query), and run again."
+            f"{path}: the database answers: {reason[:500]}. Nothing was loaded; correct that (the "
+            "address, the user's rights, the names, the query), and run again."
         ) from error
 
 
@@ -148,7 +148,7 @@ def named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
 
 
 def require_distinct(columns: Sequence[DbColumn], path: str) -> None:
-    """Raise SourceError for names that the queries cannot tell apart."""
+    """Raise SourceError for names that the queries cannot distinguish."""
     names = [column.name for column in columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or ROWS in names:
@@ -159,7 +159,7 @@ def require_distinct(columns: Sequence[DbColumn], path: str) -> None:
 
 
 def _message(error: Exception) -> str:
-    """What an error says; some drivers give its number apart."""
+    """The text of an error; some drivers give its number separately."""
     if isinstance(error, OSError):  # it may name a file
         return str(error)
     match error.args:

@@ -1,4 +1,4 @@
-"""What says that a delivery is complete: a marker in its folder, or a manifest of its files."""
+"""What shows that a delivery is complete: a marker in its folder, or a manifest of its files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.storage import StoredFile, answering, open_file
 
 _MOST_DIGESTS, _MOST_MANIFESTS = 100_000, 10_000
-_Reasons = Mapping[str, str]
-_Known = Callable[[str], FileLike | None]
+_WhyWaiting = Mapping[str, str]
+_LoadedFileAt = Callable[[str], FileLike | None]
 _Unquiet = Callable[[StoredFile], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """The files in a folder that say whether it is complete: a marker, manifests, both or none.
+    """The files in a folder that show whether it is complete: a marker, manifests, both or none.
 
     `manifest` is a pattern of names, in which `*` stands for any text.
     """
@@ -44,15 +44,15 @@ class Signs:
         where: str,
         place: str,
         files: Sequence[StoredFile],
-        known: _Known,
+        known: _LoadedFileAt,
         unquiet: _Unquiet,
-    ) -> tuple[list[StoredFile], _Reasons]:
+    ) -> tuple[list[StoredFile], _WhyWaiting]:
         """The data among all files of a place below `where`, and by path why some of them wait.
 
         Signs lie directly in the place. A manifest that is not fulfilled is among the files, and
-        waits, also where `unquiet` says why it may still be written. `known` gives a file as it was
-        loaded, and it may be gone. Where all of the data is as it was loaded, nothing waits, and
-        no manifest is read.
+        waits, also where `unquiet` gives why it may still be written. `known` gives a file as it
+        was loaded, and it may be gone. Where all of the data is as it was loaded, nothing waits,
+        and no manifest is read.
         """
         if not self:
             return list(files), {}
@@ -96,7 +96,7 @@ class _DeliveredFiles:
     prefix: str
     data: Mapping[str, StoredFile]
     signs: Mapping[str, StoredFile]
-    known: _Known
+    known: _LoadedFileAt
 
     def reasons(self, manifests: Sequence[StoredFile], unquiet: _Unquiet) -> dict[str, str]:
         """By path why files wait, "" where they do not, and why manifests are not fulfilled."""
@@ -128,7 +128,7 @@ class _DeliveredFiles:
         return reasons
 
     def _wrong(self, named: Sequence[NamedFile]) -> list[str]:
-        """What is not as a manifest says; digests are compared once all else is as it says.
+        """What differs from a manifest; digests are compared once all else agrees with it.
 
         Where all files are as they were loaded, their digests are not compared.
         """

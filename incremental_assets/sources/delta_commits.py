@@ -31,7 +31,7 @@ from incremental_assets.sources.path_columns import folder_values
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.storage import open_store
 
-# With these, the rows of a file without a deletion vector are what its Parquet says.
+# With these, the rows of a file without a deletion vector are what its Parquet holds.
 _PLAIN_BUT_FOR_DELETIONS = PLAIN_FEATURES | {"deletionVectors", "vacuumProtocolCheck"}
 
 
@@ -63,7 +63,7 @@ class CommittedFiles:
     """What commits added: files whose rows are new, if nothing was removed.
 
     `complete` is False where the files are not all of it: the log lacks commits, or a
-    file can no longer be read by itself. `removed` says that a commit also deleted or changed
+    file can no longer be read by itself. `removed` means that a commit also deleted or changed
     rows. In both cases only the table as a whole shows what is new.
     """
 

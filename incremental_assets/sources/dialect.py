@@ -16,7 +16,7 @@ from incremental_assets.errors import SourceError
 from incremental_assets.sources.database import (
     ROWS,
     Access,
-    Days,
+    ColumnDates,
     DbColumn,
     DbConnection,
     Relation,
@@ -75,7 +75,7 @@ class Dialect(ABC):
     def settled(self, connection: DbConnection, relation: Relation) -> Settled:
         """Up to when every transaction that began has ended.
 
-        Raises SourceError if the server does not tell, or not this user, or not of this table.
+        Raises SourceError if the server does not show it, not to this user, or not of this table.
         """
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def of_value(self, reason: str) -> str | None:
-        """What an error of a read says of a value that Spark cannot hold; None for any other."""
+        """What an error of a read means for a value that Spark cannot hold; None for any other."""
 
     @abstractmethod
     def moment(self, access: Access) -> AbstractContextManager[Mapping[str, str]]:
@@ -175,7 +175,7 @@ class Dialect(ABC):
 
     def days(
         self, connection: DbConnection, relation: Relation, where: str, column: DbColumn
-    ) -> Days | None:
+    ) -> ColumnDates | None:
         """The days that a column has; None where it holds no instants or dates."""
         day = self.day_of(column)
         if day is None:
@@ -184,7 +184,7 @@ class Dialect(ABC):
         counts = f"count(*), count(*) - count({day})"
         found = ask(connection, f"SELECT {ends}, {counts} FROM {relation} {ROWS} {where}")[0]
         first, last, rows, without = found
-        return Days(_date(first), _date(last), rows, without)
+        return ColumnDates(_date(first), _date(last), rows, without)
 
     def rows_by_day(
         self,

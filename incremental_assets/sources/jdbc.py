@@ -56,7 +56,7 @@ class Jdbc(Source):
     With `partition_by`, a column of numbers, instants or dates, the rows are read by so many
     `partitions` at once, in PostgreSQL all as of one moment. `lag` is after how long a row's
     transaction has ended at the latest: newer rows are left for the next load. Without one, the
-    database tells which transactions are open. `fingerprint_query` gives one row that changes
+    database shows which transactions are open. `fingerprint_query` gives one row that changes
     whenever the rows do, where there is a cheaper one than reading the cursor's column, or every
     row of a snapshot.
     """
@@ -77,8 +77,8 @@ class Jdbc(Source):
             raise DefinitionError(f"Jdbc({self.url!r}): give a table or a query, one of the two.")
         if self.table and not _NAME.fullmatch(self.table):
             raise DefinitionError(
-                f"Jdbc: {self.table!r} is no name of a table; expected table or schema.table, and "
-                "for names with dots or quotes a query."
+                f"Jdbc: {self.table!r} is not the name of a table; expected table or schema.table, "
+                "and for names with dots or quotes a query."
             )
         for name in ("query", "fingerprint_query"):
             if ";" in getattr(self, name).strip().rstrip(";"):

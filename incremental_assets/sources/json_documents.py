@@ -45,7 +45,7 @@ def read_documents(session: SparkSession, data: DataFiles) -> DataFrame:
 
 
 def broken_document(error: BaseException) -> str:
-    """What a failure of Spark says of a file that is no document; "" for any other failure."""
+    """What a failure of Spark means for a file that is no document; "" for any other failure."""
     found = _BROKEN.search(str(error))
     return found[1] if found else ""
 

@@ -107,7 +107,7 @@ class Kafka(Source):
 
     @property
     def day(self) -> str:  # type: ignore[override]
-        """What says the landing day of a message."""
+        """What the landing day of a message is taken from."""
         return "timestamp"
 
     @property

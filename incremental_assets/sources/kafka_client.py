@@ -1,4 +1,4 @@
-"""What a broker of Kafka has to tell of a topic, asked without Spark."""
+"""What a broker of Kafka knows of a topic, asked without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from incremental_assets.sources import kafka_access
 from incremental_assets.sources.kafka_access import KafkaAccess
-from incremental_assets.sources.kafka_days import Offsets, Ranges
+from incremental_assets.sources.kafka_days import NextOffsets, Ranges
 from incremental_assets.sources.kafka_errors import ClientErrors, asking, is_of_time
 
 _WAIT = 0.1
@@ -31,8 +31,8 @@ class TopicState:
     """
 
     identity: str
-    begin: Offsets
-    end: Offsets
+    begin: NextOffsets
+    end: NextOffsets
     compacted: bool
     waiting: Ranges = field(default_factory=dict)
 
@@ -51,7 +51,9 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
             found = admin.answer(asked[topic])
             partitions = [TopicPartition(topic, partition.id) for partition in found.partitions]
 
-            def offsets(spec: OffsetSpec, isolation: IsolationLevel = read_committed) -> Offsets:
+            def offsets(
+                spec: OffsetSpec, isolation: IsolationLevel = read_committed
+            ) -> NextOffsets:
                 futures = admin.client.list_offsets(
                     dict.fromkeys(partitions, spec),
                     isolation_level=isolation,
@@ -68,7 +70,7 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
 
 
 class _Admin:
-    """A client that says at once why no broker lets it in, for as long as a block goes on.
+    """A client that reports at once why no broker lets it in, for as long as a block goes on.
 
     Its threads end with the block, and not whenever an error's traceback is forgotten.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-Offsets = Mapping[int, int]
+NextOffsets = Mapping[int, int]
 """Per partition: the offset of the next message."""
 Ranges = Mapping[int, tuple[int, int]]
 """Per partition: from the first offset to the one behind the last."""
@@ -44,11 +44,11 @@ class DayMessages:
         return DayMessages(self.rows + more.rows, self.size + more.size, ranges)
 
 
-ByDay = Mapping[date | None, DayMessages]
+MessagesByDay = Mapping[date | None, DayMessages]
 """Messages by the day of their timestamp; None: those without one that a calendar has."""
 
 
-def added_up(*parts: ByDay) -> dict[date | None, DayMessages]:
+def added_up(*parts: MessagesByDay) -> dict[date | None, DayMessages]:
     """The messages of all parts, of which the later ones lie behind the earlier ones."""
     found: dict[date | None, DayMessages] = {}
     for part in parts:
@@ -62,7 +62,7 @@ def loading_day(day: date | None, today: date) -> date:
     return today if day is None or day > today else day
 
 
-def by_loading_day(messages: ByDay, first: date, today: date) -> dict[date, DayMessages]:
+def by_loading_day(messages: MessagesByDay, first: date, today: date) -> dict[date, DayMessages]:
     """What there is to load of each day, from the first one on."""
     found: dict[date, DayMessages] = {}
     for day, some in messages.items():
@@ -72,7 +72,7 @@ def by_loading_day(messages: ByDay, first: date, today: date) -> dict[date, DayM
     return found
 
 
-def as_json(messages: ByDay) -> Mapping[str, Any]:
+def as_json(messages: MessagesByDay) -> Mapping[str, Any]:
     """For the ledger."""
     return {
         "" if day is None else str(day): [
@@ -94,7 +94,7 @@ def from_json(found: Mapping[str, Any]) -> dict[date | None, DayMessages]:
     }
 
 
-def lost_ranges(known: Offsets, begin: Offsets) -> dict[int, tuple[int, int]]:
+def lost_ranges(known: NextOffsets, begin: NextOffsets) -> dict[int, tuple[int, int]]:
     """The offsets of each partition that nobody has looked at, and that are gone by now.
 
     `known` is up to where all was looked at; a partition that is not there was added since.

@@ -1,4 +1,4 @@
-"""What the client of Kafka says went wrong, as an error that says what to do about it."""
+"""What the client of Kafka reports, as an error that names the remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_JAVA = re.compile("S(sl|asl)AuthenticationException|SSL handshake failed|Fai
 
 
 class ClientErrors:
-    """What a client's connections failed of, as it tells that."""
+    """What a client's connections failed of, as it reports that."""
 
     def __init__(self) -> None:
         self._found: list[Any] = []
@@ -44,7 +44,7 @@ class ClientErrors:
 
     @property
     def last(self) -> Any | None:
-        """The last error that says why: not only that no broker is left."""
+        """The last error that names a cause: not only that no broker is left."""
         from confluent_kafka import KafkaError
 
         down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public name
@@ -53,7 +53,7 @@ class ClientErrors:
 
 
 def is_of_time(error: Any) -> bool:
-    """Whether a KafkaException only says that there was no answer, and not why."""
+    """Whether a KafkaException only reports that there was no answer, and not why."""
     from confluent_kafka import KafkaError
 
     late = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)  # noqa: SLF001 - their public names
@@ -62,9 +62,9 @@ def is_of_time(error: Any) -> bool:
 
 @contextmanager
 def asking(path: str, access: KafkaAccess) -> Iterator[None]:
-    """Inside, an error of the client is a SourceError that says which topic, why, and what to do.
+    """Inside, an error of the client is a SourceError with the topic, the cause and the remedy.
 
-    Whatever a broker or its client says is in it, and never a password.
+    Whatever a broker or its client reports is in it, and never a password.
     """
     if find_spec("confluent_kafka") is None:
         raise SourceError(
@@ -94,7 +94,7 @@ def _explained(access: KafkaAccess, code: int | None, text: str) -> str:
     if access.has_tls and _OF_NO_CERTIFICATE.search(text):
         return (
             f"the broker {at} ends TLS with this client ({reason}). Nothing was loaded; find out "
-            "which versions and ciphers of TLS it takes, and what its log says of this client, "
+            "which versions and ciphers of TLS it takes, and what its log has on this client, "
             f"{_AGAIN}."
         )
     if access.has_tls and _ALERT in text:
@@ -173,7 +173,7 @@ def _other_security(access: KafkaAccess, at: str, *, has_tls: bool) -> str:
 
 
 def why_spark_is_refused(path: str, text: str) -> SourceError | None:
-    """The error for what Java says, where its client was not let in; None for anything else."""
+    """The error for what Java reports, where its client was not let in; None for anything else."""
     refused = _OF_JAVA.search(text)
     if refused is None:
         return None

@@ -18,8 +18,8 @@ from incremental_assets.frames import Frames
 from incremental_assets.plurals import counted
 from incremental_assets.sources.kafka_client import TopicState, topic_state
 from incremental_assets.sources.kafka_days import (
-    ByDay,
     DayMessages,
+    MessagesByDay,
     Ranges,
     added_up,
     as_json,
@@ -64,7 +64,7 @@ class FixedKafka(FixedSource):
     notes: tuple[str, ...] = ()
     days: Mapping[date, DayMessages] | None = None
     may_repeat: bool = True
-    unread: ByDay = field(default_factory=dict)
+    unread: MessagesByDay = field(default_factory=dict)
     first: date = date.min
     today: date = date.max
     files: tuple[SourceFile, ...] = ()
@@ -219,12 +219,14 @@ class FixedKafka(FixedSource):
             now = self._require_same()
         except SourceError as found:
             return found
-        gone = {p: (low, now.begin[p]) for p, (low, _) in self.ranges.items() if low < now.begin[p]}
-        if not gone:
+        expired = {
+            p: (low, now.begin[p]) for p, (low, _) in self.ranges.items() if low < now.begin[p]
+        }
+        if not expired:
             return why_spark_is_refused(self.path, str(error))
         return SourceError(
-            f"{self.path}: messages expired while they were read ({in_words(gone)}). Nothing was "
-            "loaded; run again."
+            f"{self.path}: messages expired while they were read ({in_words(expired)}). Nothing "
+            "was loaded; run again."
         )
 
     def _require_same(self) -> TopicState:

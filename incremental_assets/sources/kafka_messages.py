@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.frames import Frames
 from incremental_assets.sources.kafka_access import KafkaAccess
-from incremental_assets.sources.kafka_days import ByDay, Ranges
+from incremental_assets.sources.kafka_days import MessagesByDay, Ranges
 from incremental_assets.sources.payloads import LANDED
 from incremental_assets.sources.unlogged import unlogged
 
@@ -62,7 +62,7 @@ def read_messages(frames: Frames, reading: TopicReading) -> DataFrame:
         return session.read.format("kafka").options(**options).load()
 
 
-def of_days(messages: DataFrame, days: ByDay) -> DataFrame:
+def of_days(messages: DataFrame, days: MessagesByDay) -> DataFrame:
     """The messages, with `_landed`, that lie in the ranges of their day."""
     ranges = [
         (day, partition, first, end)
@@ -101,7 +101,7 @@ _CALENDAR = "1970-01-01 00:00:00Z", "9999-12-31 23:59:59.999999Z"
 
 
 def origin(key: Column) -> Column:
-    """What a message says besides its value, as a `VARIANT` object; `key` is its key likewise."""
+    """What a message has besides its value, as a `VARIANT` object; `key` is its key likewise."""
     header = F.transform(
         "headers",
         lambda one: F.struct(

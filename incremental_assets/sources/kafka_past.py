@@ -10,8 +10,8 @@ from incremental_assets.errors import SourceError
 from incremental_assets.plurals import counted
 from incremental_assets.sources.kafka_client import TopicState
 from incremental_assets.sources.kafka_days import (
-    ByDay,
-    Offsets,
+    MessagesByDay,
+    NextOffsets,
     from_json,
     in_words,
     lost_ranges,
@@ -20,7 +20,7 @@ from incremental_assets.sources.source import Past, Version
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TopicProgress:
     """What was known of a topic: up to where it was looked through, and what is to be loaded.
 
     Where it is to be looked through again (`repeats`), `read` is what was loaded of each day, and
@@ -28,15 +28,15 @@ class Known:
     accepted.
     """
 
-    low: Offsets
-    unread: ByDay
-    read: Mapping[date, Offsets]
+    low: NextOffsets
+    unread: MessagesByDay
+    read: Mapping[date, NextOffsets]
     is_first: bool = False
     repeats: bool = False
     is_another: bool = False
 
 
-NOTHING_KNOWN = Known({}, {}, {}, is_first=True, repeats=True)
+NOTHING_KNOWN = TopicProgress({}, {}, {}, is_first=True, repeats=True)
 _ANOTHER = replace(NOTHING_KNOWN, is_another=True)
 
 
@@ -53,34 +53,34 @@ class TopicPast:
     accepts_gaps: bool
     fixed_partitions: bool = False
 
-    def known(self, past: Past) -> Known:
+    def known(self, past: Past) -> TopicProgress:
         """What the last batch knew. Raises SourceError where some of it is gone."""
         state = past.state
         if "unread" not in state or date.fromisoformat(state["from"]) > past.first:
             return self.known_by_days(past)
         if not self.is_same(state["version"]):
             return _ANOTHER
-        return Known(offsets_of(state["version"]), from_json(state["unread"]), {})
+        return TopicProgress(offsets_of(state["version"]), from_json(state["unread"]), {})
 
-    def known_by_days(self, past: Past) -> Known:
+    def known_by_days(self, past: Past) -> TopicProgress:
         """What was read of each day, so that the topic is looked through again."""
         versions = past.versions()
         read = {d: offsets_of(v) for d, v in versions.items() if self._is_of(v)}
         if read:
             self._require_partitions(set().union(*read.values()))
-            return Known({}, {}, read, repeats=True)
+            return TopicProgress({}, {}, read, repeats=True)
         if versions:
             self.is_same(next(iter(versions.values())))  # raises, unless that is accepted
             return _ANOTHER
         return NOTHING_KNOWN if past.loaded else replace(NOTHING_KNOWN, repeats=False)
 
-    def known_by(self, version: Version | None) -> Known:
+    def known_by(self, version: Version | None) -> TopicProgress:
         """What was read up to a version. Raises as `is_same` does."""
         if version is None:
             return NOTHING_KNOWN
         if not self.is_same(version):
             return _ANOTHER
-        return Known(offsets_of(version), {}, {})
+        return TopicProgress(offsets_of(version), {}, {})
 
     def is_same(self, version: Version) -> bool:
         """Whether a version is of this topic. Raises SourceError where it has to be, or is cut."""
@@ -109,7 +109,7 @@ class TopicPast:
             raise SourceError(
                 f"{self.path} had {counted(len(read), 'partition')} when it was read, and has "
                 f"{len(ends)} now. A key may have moved to another partition, and between two "
-                "partitions nobody knows which row is the newest. Nothing was loaded. Copy the "
+                "partitions it is unknown which row is the newest. Nothing was loaded. Copy the "
                 "topic into one that has these partitions from its beginning, and give that a "
                 "table of another name; or order the rows by a column: ChangeLog(deleted=…, "
                 "sequence=…)."
@@ -127,14 +127,14 @@ class TopicPast:
             "old one had left, set on_gap='accept'; or give the source a table of another name."
         )
 
-    def has_expired(self, messages: ByDay) -> bool:
+    def has_expired(self, messages: MessagesByDay) -> bool:
         """Whether some ranges of messages begin before the topic does."""
         begin = self.now.begin
         return any(
             first < begin[p] for m in messages.values() for p, (first, _) in m.ranges.items()
         )
 
-    def lost(self, known: Known) -> tuple[str, ...]:
+    def lost(self, known: TopicProgress) -> tuple[str, ...]:
         """The note on messages that nobody has read and that are gone.
 
         Raises SourceError, unless that is accepted.
@@ -166,11 +166,11 @@ class TopicPast:
         return bool(version["topic"] == self.now.identity)
 
 
-def version_of(identity: str, offsets: Offsets) -> Version:
+def version_of(identity: str, offsets: NextOffsets) -> Version:
     """A position in a topic, for the ledger."""
     return {"topic": identity, "next": {str(p): offset for p, offset in sorted(offsets.items())}}
 
 
-def offsets_of(version: Version) -> Offsets:
+def offsets_of(version: Version) -> NextOffsets:
     """The offsets of a position."""
     return {int(p): offset for p, offset in version["next"].items()}

@@ -14,7 +14,7 @@ from incremental_assets.scan_progress import counting
 from incremental_assets.sources import kafka_access
 from incremental_assets.sources.kafka_access import KafkaAccess
 from incremental_assets.sources.kafka_client import LOG
-from incremental_assets.sources.kafka_days import ByDay, DayMessages, Offsets, added_up
+from incremental_assets.sources.kafka_days import DayMessages, MessagesByDay, NextOffsets, added_up
 from incremental_assets.sources.kafka_errors import ClientErrors, asking
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    low: Offsets
-    high: Offsets
-    found: ByDay
+    low: NextOffsets
+    high: NextOffsets
+    found: MessagesByDay
 
 
 # Messages do not change, so what was looked through stays known: of each topic the last scan. A
@@ -46,10 +46,10 @@ def messages_by_day(
     topic: str,
     identity: str,
     path: str,
-    low: Offsets,
-    high: Offsets,
-    read: Mapping[date, Offsets],
-) -> ByDay:
+    low: NextOffsets,
+    high: NextOffsets,
+    read: Mapping[date, NextOffsets],
+) -> MessagesByDay:
     """The committed messages from `low` to below `high`, by the day of their timestamp.
 
     Of the days that were `read`, those from there on. Raises SourceError where the broker does not
@@ -70,7 +70,7 @@ def messages_by_day(
     return found
 
 
-def _is_up_to(before: Offsets, high: Offsets) -> bool:
+def _is_up_to(before: NextOffsets, high: NextOffsets) -> bool:
     return all(end <= high.get(partition, -1) for partition, end in before.items())
 
 
@@ -78,10 +78,10 @@ def _scan(
     access: KafkaAccess,
     topic: str,
     path: str,
-    low: Offsets,
-    high: Offsets,
-    read: Mapping[date, Offsets],
-) -> ByDay:
+    low: NextOffsets,
+    high: NextOffsets,
+    read: Mapping[date, NextOffsets],
+) -> MessagesByDay:
     left = {partition for partition, end in high.items() if low[partition] < end}
     counts = _Counts(read)
     if not left:
@@ -119,7 +119,7 @@ def _scan(
                         f"{path}: the broker sent no message for {kafka_access.SECONDS:.0f} s"
                         f"{last}, though partition {min(left)} has some from offset "
                         f"{at[min(left)]} to below {high[min(left)]}. Nothing was loaded; find out "
-                        "whether the broker is well, and run again."
+                        "whether the broker is healthy, and run again."
                     )
         finally:
             consumer.close()
@@ -129,7 +129,7 @@ def _scan(
 def _count(
     path: str,
     messages: list[Message],
-    high: Offsets,
+    high: NextOffsets,
     left: set[int],
     at: dict[int, int],
     counts: _Counts,
@@ -191,7 +191,7 @@ def _is_end(path: str, error: KafkaError, partition: int | None) -> bool:
 class _Counts:
     """The messages so far, by day and partition: first and last offset, how many, bytes."""
 
-    def __init__(self, read: Mapping[date, Offsets]) -> None:
+    def __init__(self, read: Mapping[date, NextOffsets]) -> None:
         self._read = {day.toordinal() - _UNIX_EPOCH: offsets for day, offsets in read.items()}
         self._found: dict[int, dict[int, list[int]]] = {}
 
@@ -208,7 +208,7 @@ class _Counts:
             counted[2] += 1
             counted[3] += size
 
-    def by_day(self) -> ByDay:
+    def by_day(self) -> MessagesByDay:
         return added_up(
             *(
                 {

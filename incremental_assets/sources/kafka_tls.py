@@ -1,6 +1,6 @@
 """TLS to the brokers of Kafka: the files that it needs, and why a connection does not come about.
 
-Its client tells alike that an authority is not known, that a certificate is of another host and
+Its client reports alike that an authority is not known, that a certificate is of another host and
 that it has expired. So what it could not verify is asked once more, with a connection of Python's.
 """
 

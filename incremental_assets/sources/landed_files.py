@@ -48,8 +48,8 @@ _MANIFEST = re.compile(r"(?![.*]+$)[A-Za-z0-9_.*-]+")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
 _NANOSECONDS = 1_000_000_000
 _SKEW = 60.0  # seconds by which the clock of a disk may be ahead
-_Some = tuple[date | None, list[StoredFile], Mapping[str, str]]
-_Place = tuple[date | None, str, list[StoredFile]]
+_DayDelivery = tuple[date | None, list[StoredFile], Mapping[str, str]]
+_PlaceFiles = tuple[date | None, str, list[StoredFile]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class LandedFiles:
     def days(self, landing: str, loaded: LoadedFiles = NOTHING_LOADED) -> list[date]:
         """The landing days that have a folder or a file.
 
-        `loaded` are the files that a table has loaded. They count where paths say no day: a file
+        `loaded` are the files that a table has loaded. They count where paths have no day: a file
         that was replaced is of the day on which it came first. Raises SourceError if the landing
         root is missing.
         """
@@ -260,7 +260,9 @@ class LandedFiles:
             return "xml"
         return "csv" if isinstance(self.format, Csv) else self.format
 
-    def _listed(self, landing: str, days: Collection[date], loaded: LoadedFiles) -> Iterator[_Some]:
+    def _listed(
+        self, landing: str, days: Collection[date], loaded: LoadedFiles
+    ) -> Iterator[_DayDelivery]:
         """The files with their days, and by path why their delivery is not complete."""
         folder = f"{landing}/{self.feed}"
         if self.places.is_by_arrival:
@@ -274,7 +276,7 @@ class LandedFiles:
         for day, place, found in listed(folder, days):
             yield day, *self._complete(folder, place, found, loaded)
 
-    def _places_by_arrival(self, landing: str) -> Iterator[_Place]:
+    def _places_by_arrival(self, landing: str) -> Iterator[_PlaceFiles]:
         listed = self._walked if local_path(landing) is not None else self._in_one_listing
         return listed(f"{landing}/{self.feed}", None)
 
@@ -287,7 +289,7 @@ class LandedFiles:
             return False
         return not self.places.are_days_named or len(days) > _MOST_LISTINGS
 
-    def _in_one_listing(self, folder: str, days: Collection[date] | None) -> Iterator[_Place]:
+    def _in_one_listing(self, folder: str, days: Collection[date] | None) -> Iterator[_PlaceFiles]:
         places: dict[str, list[StoredFile]] = {}
         for file in files_below(folder, skip=self.signs.skips):
             if self.places.is_path(file.path):
@@ -297,7 +299,7 @@ class LandedFiles:
             if days is None or day in days:
                 yield day, place, found
 
-    def _walked(self, folder: str, days: Collection[date] | None) -> Iterator[_Place]:
+    def _walked(self, folder: str, days: Collection[date] | None) -> Iterator[_PlaceFiles]:
         for place in self.places.places(self._names_below(folder), days):
             found = files_at(folder, place.path, self.signs.skips)
             if self.places.is_of_folders and found and found[0].path == place.path:
@@ -306,7 +308,7 @@ class LandedFiles:
 
     @property
     def signs(self) -> Signs:
-        """The files that say whether a folder is complete."""
+        """The files that show whether a folder is complete."""
         return Signs(self.marker, self.manifest)
 
     def _complete(

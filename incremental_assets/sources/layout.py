@@ -21,7 +21,7 @@ _DIGITS = {"%Y": 4, "%m": 2, "%d": 2, "%H": 2}
 _DAY_OF = ("%Y", "%m", "%d")
 _PART = re.compile(r"%.?|\*|[^%*]+")
 _LITERAL = re.compile(r"[A-Za-z0-9_.=+@,~ -]+")
-_Names = Callable[[str], Collection[str]]
+_Lister = Callable[[str], Collection[str]]
 
 
 def is_hidden(name: str) -> bool:
@@ -85,7 +85,7 @@ class Layout:
 
     @cached_property
     def is_by_arrival(self) -> bool:
-        """Whether paths say no day."""
+        """Whether paths have no day."""
         return not any(name in self.text for name in _DAY_OF)
 
     @property
@@ -127,7 +127,7 @@ class Layout:
         return "/".join(path.split("/")[: len(self._segments)])
 
     def day_of(self, path: str) -> date | None:
-        """The landing day that a path below the feed's folder says; None where it says none."""
+        """The landing day in a path below the feed's folder; None where it has none."""
         found = self._pattern.fullmatch(path)
         return _day(found.groupdict()) if found else None
 
@@ -138,7 +138,7 @@ class Layout:
         return self.day_of(path) is not None
 
     def places(
-        self, names: _Names, days: Collection[date] | None = None, passed: list[str] | None = None
+        self, names: _Lister, days: Collection[date] | None = None, passed: list[str] | None = None
     ) -> Iterator[Place]:
         """The places of these days, or of all days, in the order of their paths.
 
@@ -157,7 +157,7 @@ class Layout:
 
     def _walk(
         self,
-        names: _Names,
+        names: _Lister,
         days: set[date] | None,
         passed: list[str] | None,
         folder: str,

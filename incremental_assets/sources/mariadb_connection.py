@@ -57,7 +57,7 @@ _CHALLENGES = "mysql_native_password,client_ed25519,parsec"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a JDBC URL says: the server, the database, how it is encrypted; milliseconds."""
+    """What a JDBC URL states: the server, the database, how it is encrypted; milliseconds."""
 
     host: str
     port: int
@@ -86,7 +86,7 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """What a JDBC URL says. Raises DefinitionError for one that the drivers do not take alike."""
+    """What a JDBC URL states. Raises DefinitionError for one that the drivers do not take alike."""
     shown = url.partition("?")[0].partition("#")[0]
     parts = urlsplit(url.removeprefix("jdbc:"))
     server, database = SERVER.fullmatch(parts.netloc), unquote(parts.path.removeprefix("/"))
@@ -166,8 +166,8 @@ def connected(access: Access) -> DbConnection:
         ((version,),) = ask(found, "SELECT VERSION()")
         if "mariadb" not in version.lower():
             raise SourceError(
-                f"{shown}: the server is {version}, not MariaDB, and answers some questions "
-                "otherwise. Nothing was loaded; land its rows as files, or read its change log."
+                f"{shown}: the server is {version}, not MariaDB, and answers some queries "
+                "differently. Nothing was loaded; land its rows as files, or read its change log."
             )
     except BaseException:
         found.close()
@@ -176,7 +176,7 @@ def connected(access: Access) -> DbConnection:
 
 
 def _tls(at: Address, shown: str) -> dict[str, Any]:
-    """How PyMySQL encrypts; as the JDBC driver, not at all if nothing is said."""
+    """How PyMySQL encrypts; as the JDBC driver, not at all if nothing is set."""
     if at.ssl_mode == "disable":
         return {"ssl_disabled": True}
     try:

@@ -36,7 +36,7 @@ _STALE, _TRIES = 0.12, 25
 def settled(connection: DbConnection, clock: datetime) -> Settled:
     """Up to when every transaction that began has ended; `clock` was the time before.
 
-    Raises SourceError if the server does not tell, or not this user.
+    Raises SourceError if the server does not show it, or not to this user.
     """
     if ask(connection, _COMMITTED_ELSEWHERE):
         raise SourceError(
@@ -51,7 +51,7 @@ def settled(connection: DbConnection, clock: datetime) -> Settled:
     if not all(thread for thread, *_ in transactions) and ask(connection, "XA RECOVER"):
         raise SourceError(
             "a prepared transaction (XA RECOVER) has outlived its connection or the server, "
-            f"and nobody knows since when it is open; end it, or {LAG}"
+            f"and it is unknown since when it is open; end it, or {LAG}"
         )
     reports = {thread for thread, is_read_only, _ in transactions if is_read_only}
     begun = [utc(at) for thread, _, at in running if thread not in reports]

@@ -254,7 +254,7 @@ def _untyped(where: str) -> frozenset[str]:
 
 
 def _have_rows(data: DataFiles) -> bool:
-    """Whether there is a row in any file; mostly the first one tells."""
+    """Whether there is a row in any file; mostly the first one shows it."""
     return any(_footer(f"{data.root}/{file.path}").num_rows for file in data.files)
 
 

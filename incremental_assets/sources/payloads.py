@@ -27,7 +27,7 @@ HASH = "_hash"
 LANDED = "_landed"
 """The landing day of a row, where its source gives one."""
 MESSAGE = "_message"
-"""What a message of a topic says besides its value: key, headers, offset, timestamp."""
+"""What a message of a topic has besides its value: key, headers, offset, timestamp."""
 _SHAPE = ("payload", "_key", "_raw", "_file")
 _OF_AN_EVENT = frozenset({"op", "__op", "__deleted"})
 
@@ -94,7 +94,7 @@ def row_payloads(rows: DataFrame) -> DataFrame:
     """Typed rows with `_file` and `_raw` as payloads.
 
     A row is an object of its columns. But of a message with a text or binary column `value`, as a
-    topic is dumped (no column says what happened to a row), `payload` is the JSON in it and `_key`
+    topic is dumped (no column shows what happened to a row), `payload` is the JSON in it and `_key`
     that in `key`: a value of null is JSON null, one that is not JSON goes to `_raw`, and a key that
     is not JSON is a text.
     """

@@ -160,7 +160,7 @@ class PostgreSql(Dialect):
             )
         if disabled:
             raise SourceError(
-                "track_activities is off for another session, so that nobody sees since when its "
+                "track_activities is off for another session, so it is not visible since when its "
                 f"transaction is open; set it to on, or {LAG}"
             )
         prepared = None if prepared is None else prepared - _BEFORE_PREPARED

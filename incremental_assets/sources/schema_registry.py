@@ -33,7 +33,7 @@ _known: dict[tuple[str, int], WireSchema | None] = {}
 class WireSchema:
     """The schema of a number: AVRO as JSON; PROTOBUF as the files of its descriptors, its own last.
 
-    For JSON the messages say all themselves.
+    JSON messages describe themselves.
     """
 
     kind: str
@@ -138,7 +138,7 @@ class SchemaRegistry:
         return found
 
     def _ask(self, path: str) -> dict[str, Any] | None:
-        """What the registry has at a path; None where it says itself that there is nothing."""
+        """What the registry has at a path; None where it answers that there is nothing."""
         request = Request(self.url.rstrip("/") + path, headers=self._headers())  # noqa: S310 - checked
         try:
             with self._opener().open(request, timeout=SECONDS) as answer:
@@ -191,7 +191,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def _is_own(answer: HTTPError) -> bool:
-    """Whether a 404 says that a subject, a version or a schema is missing (40401 to 40403).
+    """Whether a 404 means that a subject, a version or a schema is missing (40401 to 40403).
 
     404 alone, or another page, is of a path that the server does not know.
     """

@@ -206,7 +206,7 @@ class FixedSource(ABC):
         return {}
 
     def require_read(self, rows: Mapping[date, int]) -> None:  # noqa: B027 - most know no number
-        """Raise SourceError where a load has read other numbers of rows than `days` says."""
+        """Raise SourceError where a load has read other numbers of rows than `days` gives."""
 
     @property
     def has_all_it_had(self) -> bool:

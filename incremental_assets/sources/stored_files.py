@@ -125,7 +125,7 @@ def format_of(name: str) -> Format | None:
 
 
 def _stem(name: str) -> str:
-    """A file's name without what says how it is compressed."""
+    """A file's name without the ending of its compression."""
     stem = name.lower()
     for ending in (*COMPRESSED, *UNKNOWN_COMPRESSED):
         stem = stem.removesuffix(ending)
@@ -156,7 +156,7 @@ def first_line(root: str, path: str) -> bytes:
     try:
         with (gzip.open if name.endswith(".gz") else open)(folder / path, "rb") as file:
             begins: bytes = file.read(_BEGINNING)
-    except (OSError, EOFError, zlib.error):  # the load says so
+    except (OSError, EOFError, zlib.error):  # the load reports it
         return b""
     line, *_ = begins.removeprefix(_BYTE_ORDER_MARK).lstrip().splitlines() or [b""]
     return line
@@ -174,8 +174,8 @@ def _list_on_disk(path: Path) -> PathContents:
         if _hidden(path.name):
             # Spark would read it as if it were empty.
             raise SourceError(
-                f"{path}: Spark takes a file whose name begins with '.' or '_', or ends with "
-                f"'{COPYING}', for no data. Rename it, and run again."
+                f"{path}: Spark reads no file whose name begins with '.' or '_', or ends with "
+                f"'{COPYING}'. Rename it, and run again."
             )
         file = _on_disk(path.parent, path.name)
         return PathContents(DataFiles(str(path.parent), (file,) if file else ()))

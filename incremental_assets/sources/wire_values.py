@@ -29,7 +29,7 @@ def with_wire_values(
     """The messages, with the values of some bytes as `VARIANT`.
 
     A value is null where the bytes have no such format, the registry has no schema of their number,
-    or they are not what the schema says. The messages are read once more, for the numbers.
+    or they do not match the schema. The messages are read once more, for the numbers.
     """
     schemas = {
         number: schema

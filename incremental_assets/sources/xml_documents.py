@@ -27,7 +27,7 @@ _NAME = re.compile(r"[^\W\d][\w.-]*")
 _AT_ONCE = 8
 _MOST_TAGS = 10
 _NO_DATA = ("xmlns", "xsi:")
-"""How attributes begin that say something of the document, and nothing of its data."""
+"""How attributes begin that are about the document, and not its data."""
 _OPTIONS = {
     "singleVariantColumn": "payload",
     "mode": "FAILFAST",

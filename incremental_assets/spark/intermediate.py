@@ -22,11 +22,11 @@ def in_files(rows: DataFrame, path: str, prefix: str) -> Iterator[DataFrame]:
     """
     folder = f"{prefix}{secrets.token_hex(4)}"
     own = [f.name for f in rows.schema if not isinstance(f.dataType, NullType)]
-    kept = rows.select(*map(quoted, own))  # Parquet knows no column without a type
-    writer = kept.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    typed = rows.select(*map(quoted, own))  # Parquet knows no column without a type
+    writer = typed.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     try:
         writer.parquet(spark_folder(f"{path}/{folder}"))
-        found = rows.sparkSession.read.schema(kept.schema).parquet(spark_path(path, folder))
+        found = rows.sparkSession.read.schema(typed.schema).parquet(spark_path(path, folder))
         yield found.select(
             *(F.col(quoted(n)) if n in own else F.lit(None).alias(n) for n in rows.columns)
         )

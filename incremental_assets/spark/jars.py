@@ -103,7 +103,7 @@ def _scratch_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(dir=target.parent)
     except OSError as error:
         raise SettingsError(
-            f"The folder {target} cannot be made, or nothing can be written in it ({error}). "
+            f"The folder {target} cannot be created or written ({error}). "
             "Set INCREMENTAL_ASSETS_CACHE to a folder that can be written."
         ) from error
 
@@ -142,5 +142,5 @@ def _download(jars: list[Jar], folder: Path, java: str) -> None:
         last = next((line.strip() for line in reversed(lines) if "::" in line), "no answer")
         raise SparkUnavailableError(
             f"The jars cannot be downloaded from Maven ({last}). Check the network and run this "
-            "again; what is there already is kept."
+            "again; what is there already stays."
         )

@@ -27,7 +27,7 @@ PINNED = {
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.variant.allowDuplicateKeys": "false",
     "spark.sql.variant.validateUnicodeInJsonParsing": "true",
-    # Days before 1582 and instants are what their file says.
+    # Days before 1582 and instants are what their file holds.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",

@@ -128,7 +128,7 @@ def _without_warnings_of_java() -> Iterator[None]:
 
 
 def _pass_on(reading: int, terminal: int) -> None:
-    """Copy what Java writes for as long as it lives; where nobody reads it, Java is told so."""
+    """Copy what Java writes for as long as it lives; where nobody reads it, Java gets an error."""
     try:
         while written := os.read(reading, 65_536):
             left = _INCUBATOR.sub(b"", written)

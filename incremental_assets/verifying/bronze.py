@@ -26,7 +26,7 @@ from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching, compare
 from incremental_assets.verifying.rebuild import Asked, LakeRebuild, Method
 from incremental_assets.verifying.rows import RowSelection
-from incremental_assets.verifying.scope import TableDays, VerifyScope
+from incremental_assets.verifying.scope import DaysToVerify, TableDays
 from incremental_assets.verifying.verified import Compared
 
 _NAMED_FILES = 3
@@ -66,7 +66,7 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     left_out_files: set[str] = set()
     notes: list[str] = []
     for day in days:
-        gone, known = history.retracted(day), history.files(day)
+        retracted, known = history.retracted(day), history.files(day)
         there = feed.files(landing, day, history)
         listed = [file for file in there if not file.waits or file.path in known]
         new, changed = table.changes.new_and_changed(
@@ -74,9 +74,9 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
         )
         other = {file.path for file in (*new, *changed)}
         same = tuple(file for file in listed if file.path not in other)
-        same = tuple(file for file in same if file.path not in gone)
-        missing = sorted(set(known) - gone - {file.path for file in same})
-        if gone and not (same or missing or day in history.held):
+        same = tuple(file for file in same if file.path not in retracted)
+        missing = sorted(set(known) - retracted - {file.path for file in same})
+        if retracted and not (same or missing or day in history.held):
             continue  # nothing of it may be there
         held = history.held.get(day)
         if held is not None:
@@ -96,10 +96,10 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
         known_days = [day for day in days if day in unchanged or day in left_out]
         parts = bool(comparison.scope)
         left_out |= _after_a_missing_snapshot(history, known_days, left_out, parts=parts)
-    scope = _scope(asked, table, tuple(unchanged), left_out)
-    rows = RowSelection(span, tuple(scope.left_out), files=left_out_files)
+    chosen = _days_to_verify(asked, table, tuple(unchanged), left_out)
+    rows = RowSelection(span, tuple(chosen.left_out), files=left_out_files)
     method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, _compared_by_line)
-    return LakeRebuild(asked, scope, method, notes)
+    return LakeRebuild(asked, chosen, method, notes)
 
 
 def _after_a_missing_snapshot(
@@ -160,10 +160,10 @@ def _stored(asked: Asked) -> LakeRebuild:
         days = [] if left_out else [today]
     # Later loads have already passed a gap that a load waited for.
     again = replace(table, changes=table.changes.passing_gaps())
-    scope = _scope(asked, again, tuple(days), left_out)
-    rows = RowSelection(asked.days, tuple(scope.left_out)) if dated else RowSelection()
+    chosen = _days_to_verify(asked, again, tuple(days), left_out)
+    rows = RowSelection(asked.days, tuple(chosen.left_out)) if dated else RowSelection()
     method = Method(Lakehouse.plan, rows, _DAY, partial(_compared_by_hash, dated))
-    return LakeRebuild(asked, scope, method)
+    return LakeRebuild(asked, chosen, method)
 
 
 def _compared_by_hash(
@@ -192,16 +192,16 @@ def _decodable(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_raw", decodable_stored(F.col("_raw")))
 
 
-def _scope(
+def _days_to_verify(
     asked: Asked, table: Table, days: tuple[date, ...], left_out: dict[date, str]
-) -> VerifyScope:
+) -> DaysToVerify:
     loading = {
         entry.day: f"batch {entry.batch} is being loaded, or its run died"
         for entry in asked.history.unsettled
     }
     found = sorted((left_out | loading).items())
     shown = {day: why for day, why in found if asked.days is None or day in asked.days}
-    return VerifyScope((TableDays(table, days),), left_out=shown)
+    return DaysToVerify((TableDays(table, days),), left_out=shown)
 
 
 def _files(paths: Sequence[str]) -> str:

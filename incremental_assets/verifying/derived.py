@@ -18,7 +18,7 @@ from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching, compare
 from incremental_assets.verifying.rebuild import Asked, LakeRebuild, Method
 from incremental_assets.verifying.rows import RowSelection
-from incremental_assets.verifying.scope import scope_of
+from incremental_assets.verifying.scope import days_to_verify
 from incremental_assets.verifying.verified import Compared
 
 # Of the load's own columns those that define which change of a key is the later one.
@@ -28,12 +28,12 @@ _ORDER_COLUMNS = (ORDER, WITHIN, CHANGED_AT)
 def derived_rebuild(asked: Asked) -> LakeRebuild:
     """The rebuild of days of a table."""
     table = asked.table
-    scope = scope_of(table, asked.lakehouse.tables, asked.view, asked.days)
+    chosen = days_to_verify(table, asked.lakehouse.tables, asked.view, asked.days)
     # Rows of recomputed keys are on days of their own, which none holds.
-    left_out = () if table.write.recomputes_keys else tuple(scope.left_out)
-    rows = RowSelection(asked.days, left_out, scope.before)
+    left_out = () if table.write.recomputes_keys else tuple(chosen.left_out)
+    rows = RowSelection(asked.days, left_out, chosen.before)
     method = Method(partial(_plan, asked.view), rows, "dt", partial(_compared, table))
-    return LakeRebuild(asked, scope, method)
+    return LakeRebuild(asked, chosen, method)
 
 
 def _plan(

@@ -23,7 +23,7 @@ from incremental_assets.plurals import counted
 from incremental_assets.table import Table
 from incremental_assets.verifying.quarantine import quarantine_compared
 from incremental_assets.verifying.rows import RowSelection, rebuilt_rows, table_rows
-from incremental_assets.verifying.scope import TableDays, VerifyScope
+from incremental_assets.verifying.scope import DaysToVerify, TableDays
 from incremental_assets.verifying.verified import Compared, Verified
 
 
@@ -80,27 +80,27 @@ class Method:
 
 
 class LakeRebuild(Rebuild):
-    """The rebuild of a table of a lake with the tables of its scope, at one version of each."""
+    """The rebuild of a table of a lake with the tables that it needs, at one version of each."""
 
     def __init__(
-        self, asked: Asked, scope: VerifyScope, method: Method, notes: Sequence[str] = ()
+        self, asked: Asked, chosen: DaysToVerify, method: Method, notes: Sequence[str] = ()
     ) -> None:
         lake, table, view = asked.lakehouse.settings.lake, asked.table, asked.view
         self.path, self.history, self.now = f"{lake}/{table.name}", asked.history, asked.now
-        self._asked, self._scope, self._method = asked, scope, method
+        self._asked, self._chosen, self._method = asked, chosen, method
         self._versions = {
             each.name: _known_version(f"{lake}/{each.name}", view.table(each.name))
-            for each in (*scope.bronze, *scope.empty, table)
+            for each in (*chosen.bronze, *chosen.empty, table)
             if view.table(each.name).committed
         }
         quarantine = open_table(quarantine_of(asked.lakehouse.settings, table).path)
         self._quarantine = None if quarantine is None else quarantine.version()
-        parts = scope.parts if scope.days_of(table) else ()
+        parts = chosen.parts if chosen.days_of(table) else ()
         self.found = Verified(
             table.name,
             self._versions[table.name],
             self.history.high,
-            left_out=scope.left_out,
+            left_out=chosen.left_out,
             notes=tuple(notes),
             rebuilt={part.table.name: len(part.days) for part in parts},
         )
@@ -108,12 +108,12 @@ class LakeRebuild(Rebuild):
     @property
     def size(self) -> int:
         lake = self._asked.lakehouse.settings.lake
-        return sum(_bytes(lake, part) for part in self._scope.parts)
+        return sum(_bytes(lake, part) for part in self._chosen.parts)
 
     def build(self, folder: str) -> tuple[str, Callable[[SparkSession], Verified]]:
         scratch = self._asked.lakehouse.in_lake(folder, self.now)
         self._clone(scratch)
-        notes = [note for part in self._scope.parts for note in self._load_again(scratch, part)]
+        notes = [note for part in self._chosen.parts for note in self._load_again(scratch, part)]
         return f"{folder}/{self.found.table}", partial(self._compared, scratch, notes)
 
     def _clone(self, scratch: Lakehouse) -> None:
@@ -122,8 +122,8 @@ class LakeRebuild(Rebuild):
         Bronze with its rows, other tables without, for transforms that need their columns.
         """
         lake, entries = self._asked.lakehouse.settings.lake, []
-        empty = {each.name for each in self._scope.empty}
-        for each in (*self._scope.bronze, *self._scope.empty):
+        empty = {each.name for each in self._chosen.empty}
+        for each in (*self._chosen.bronze, *self._chosen.empty):
             name = each.name
             if name not in self._versions:
                 continue

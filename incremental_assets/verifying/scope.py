@@ -17,7 +17,7 @@ from incremental_assets.plan import not_read, upstream_held
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import AsOf, Table
 
-Reasons = Mapping[date, str]
+WhyLeftOut = Mapping[date, str]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TableDays:
 
 
 @dataclass(frozen=True)
-class VerifyScope:
+class DaysToVerify:
     """What is rebuilt, upstreams first, from which bronze tables, and what is compared.
 
     `empty` are tables of which no day is rebuilt, and only the columns are needed. `left_out` are
@@ -41,7 +41,7 @@ class VerifyScope:
     parts: tuple[TableDays, ...] = ()
     bronze: tuple[Table, ...] = ()
     empty: tuple[Table, ...] = ()
-    left_out: Reasons = field(default_factory=dict)
+    left_out: WhyLeftOut = field(default_factory=dict)
     before: date | None = None
 
     def days_of(self, table: Table) -> tuple[date, ...]:
@@ -49,10 +49,10 @@ class VerifyScope:
         return next((part.days for part in self.parts if part.table.name == table.name), ())
 
 
-def scope_of(
+def days_to_verify(
     table: Table, tables: Sequence[Table], view: LedgerView, asked: DayRange | None
-) -> VerifyScope:
-    """The scope of verifying these days of a silver or gold table; None: all that it has."""
+) -> DaysToVerify:
+    """What verifies these days of a silver or gold table; None: all that it has."""
     broken = _NotRebuildable(view)
     left_out, before = _left_out(table, view, broken.of(table))
     if asked is not None:
@@ -75,7 +75,7 @@ def scope_of(
         elif loaded:
             empty.append(each)
     bronze = tuple(each for each in wanted if each.layer == "bronze")
-    return VerifyScope(tuple(parts), bronze, tuple(empty), left_out, before)
+    return DaysToVerify(tuple(parts), bronze, tuple(empty), left_out, before)
 
 
 def stands_alone(table: Table) -> bool:
@@ -85,7 +85,7 @@ def stands_alone(table: Table) -> bool:
     return table.day is not None if table.is_typed else True
 
 
-def _left_out(table: Table, view: LedgerView, broken: Reasons) -> tuple[Reasons, date | None]:
+def _left_out(table: Table, view: LedgerView, broken: WhyLeftOut) -> tuple[WhyLeftOut, date | None]:
     """The days that are not compared, with the reason, and the day from which on none is."""
     history = view.table(table.name)
     found = dict(broken)
@@ -124,15 +124,15 @@ class _NotRebuildable:
 
     def __init__(self, view: LedgerView) -> None:
         self._view = view
-        self._found: dict[str, Reasons] = {}
+        self._found: dict[str, WhyLeftOut] = {}
 
-    def of(self, table: Table) -> Reasons:
+    def of(self, table: Table) -> WhyLeftOut:
         if table.name not in self._found:
             of = self._typed if table.is_typed else self._derived
             self._found[table.name] = {} if table.layer == "bronze" else of(table)
         return self._found[table.name]
 
-    def _typed(self, table: Table) -> Reasons:
+    def _typed(self, table: Table) -> WhyLeftOut:
         history = self._view.table(table.name)
         furthest: dict[tuple[str, date], int] = {}
         for entry in history.committed:
@@ -153,7 +153,7 @@ class _NotRebuildable:
                     found[day] = f"stale: its watermark was rewound to {upstream} batch {low}"
         return found if table.day is not None else self._all_of(table, found)
 
-    def _derived(self, table: Table) -> Reasons:
+    def _derived(self, table: Table) -> WhyLeftOut:
         loaded = self._view.table(table.name).last_committed
         found: dict[date, str] = {}
         for day in loaded:
@@ -176,7 +176,7 @@ class _NotRebuildable:
             return {day: found.get(day, why) for day in loaded if day >= first}
         return self._all_of(table, found)
 
-    def _all_of(self, table: Table, found: Reasons) -> Reasons:
+    def _all_of(self, table: Table, found: WhyLeftOut) -> WhyLeftOut:
         """The reason for each day, where one day affects all."""
         if not found:
             return found
@@ -185,7 +185,7 @@ class _NotRebuildable:
         return {d: found.get(d, why) for d in self._view.table(table.name).last_committed}
 
 
-def _above(table: Table, broken: Reasons, day: date) -> str:
+def _above(table: Table, broken: WhyLeftOut, day: date) -> str:
     return f"{table.name} {day}: {broken[day]}"
 
 

@@ -126,7 +126,7 @@ def _state(target: TargetTable) -> tuple[TargetState, TableHistory]:
     history = ledger.view().table(target.name)
     state = state.with_ledger(tail.last, history)
     state.require_same_write()
-    state.require_same_marks(target.changes.order, target.changes.positioned_by)
+    state.require_same_deleted_column(target.changes.order, target.changes.positioned_by)
     return state, history
 
 

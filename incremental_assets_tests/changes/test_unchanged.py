@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.changes.debezium import envelopes
-from incremental_assets.changes.unchanged import DEBEZIUM, marks
+from incremental_assets.changes.unchanged import DEBEZIUM, placeholders
 from incremental_assets.delta.columns import LACKS
 from incremental_assets.errors import DefinitionError
 
 BYTES = base64.b64encode(DEBEZIUM.encode()).decode()
 NUMBERS = list(DEBEZIUM.encode())
 # The placeholder of arrays of UUIDs: a UUID of version 3 of its bytes.
-NAMED = marks(DEBEZIUM)[4].strip('[]"')
+NAMED = placeholders(DEBEZIUM)[4].strip('[]"')
 
 
 def read(spark: SparkSession, *events: Any) -> list[tuple[Any, list[str], bool]]:
@@ -82,7 +82,7 @@ def test_a_placeholder_is_known_in_each_form_and_only_where_nothing_else_has_the
 
 
 def test_a_placeholder_may_be_given_in_hexadecimal() -> None:
-    assert marks("hex:" + DEBEZIUM.encode().hex()) == marks(DEBEZIUM)
+    assert placeholders("hex:" + DEBEZIUM.encode().hex()) == placeholders(DEBEZIUM)
 
 
 @pytest.mark.parametrize("wrong", [{"unchanged": "some"}, {"no_earlier": "fail"}])

@@ -19,7 +19,7 @@ def test_a_command_that_is_not_there_is_reported_in_one_sentence(
 
     assert done.exit_code == 2
     assert done.stderr == (
-        "Error: 'no-such-program' cannot be run: it is no command of the PATH and no program at "
+        "Error: 'no-such-program' cannot be run: it is neither a command in the PATH nor a program at "
         "that path. Nothing was started.\n"
     )
 

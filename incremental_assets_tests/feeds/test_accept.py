@@ -159,7 +159,7 @@ def test_what_a_source_without_days_had_is_judged_again_on_the_next_day(lake: La
     shop.now = NOON.replace(day=15)
     accepted(shop, "bronze/products", date(2017, 1, 14))
     assert loaded(14) == ["idle"]
-    assert any("is judged again by the load of 2017-01-15" in line for line in shop.logged)
+    assert any("are evaluated again by the load of 2017-01-15" in line for line in shop.logged)
     assert (loaded(15), held()) == (["committed"], [])
     assert shop.rows("silver/products", "sku") == [("d",)]
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_accepted_is_reported(lake: Lakes) -> None:
     ):
         accepted(station, "silver/bookings", date(2017, 1, 6))
     with pytest.raises(
-        DefinitionError, match="has not been judged itself: silver/bookings 2017-01-05 is held"
+        DefinitionError, match="has not been evaluated itself: silver/bookings 2017-01-05 is held"
     ):
         accepted(station, "gold/per_train")
     with pytest.raises(DefinitionError, match="is not held: its batch 1 was published"):

@@ -18,7 +18,7 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched
 from incremental_assets.operations.retract import retract, retractions_of, rows_to_retract
-from incremental_assets.plan.retract import gone_below
+from incremental_assets.plan.retract import missing_below
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 from incremental_assets.testing import kill_after_each_write
@@ -71,7 +71,7 @@ def test_a_file_leaves_every_table_on_record_and_the_day_that_it_held_is_publish
 ) -> None:
     shop = lake.copy_of(trains)
     view = shop.lakehouse.ledger.view()
-    assert gone_below(shop.tables["silver/bookings"], THE_DAY, view, shop.settings) == [WRONG]
+    assert missing_below(shop.tables["silver/bookings"], THE_DAY, view, shop.settings) == [WRONG]
     found = retractions_of([WRONG], shop.lakehouse.tables, view, shop.settings)
     rows = rows_to_retract(found, shop.settings, view)
     assert [(r.table, r.file, str(r.day), r.rows) for r in rows] == [
@@ -98,7 +98,7 @@ def test_a_file_leaves_every_table_on_record_and_the_day_that_it_held_is_publish
     assert (entry.kind, entry.why, entry.rows_deleted) == ("retract", "a test file", 3)
     assert entry.who
     assert [file.path for file in entry.files] == [WRONG]
-    assert gone_below(shop.tables["silver/bookings"], THE_DAY, view, shop.settings) == []
+    assert missing_below(shop.tables["silver/bookings"], THE_DAY, view, shop.settings) == []
     all_equal(shop)
 
     versions = shop.versions()

@@ -17,7 +17,7 @@ from incremental_assets.sources.kafka import Kafka
 from incremental_assets.sources.kafka_client import TopicState
 from incremental_assets.sources.kafka_days import (
     DayMessages,
-    Offsets,
+    NextOffsets,
     added_up,
     as_json,
     from_json,
@@ -138,7 +138,7 @@ def test_ranges_come_back_from_the_ledger_as_they_went() -> None:
     ],
 )
 def test_what_nobody_looked_at_and_is_gone_is_lost(
-    known: Offsets, begin: Offsets, lost: dict[int, tuple[int, int]]
+    known: NextOffsets, begin: NextOffsets, lost: dict[int, tuple[int, int]]
 ) -> None:
     assert lost_ranges(known, begin) == lost
 

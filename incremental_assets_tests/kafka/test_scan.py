@@ -19,7 +19,7 @@ import pytest
 from incremental_assets.errors import INTERRUPTED, STOPPED, SourceError
 from incremental_assets.sources import kafka_scan
 from incremental_assets.sources.kafka import Kafka
-from incremental_assets.sources.kafka_days import ByDay
+from incremental_assets.sources.kafka_days import MessagesByDay
 from incremental_assets.sources.kafka_scan import messages_by_day
 from incremental_assets_tests.kafka.broker import Broker, Message
 from incremental_assets_tests.kafka.world import event
@@ -29,7 +29,7 @@ A_DAY = date(2017, 1, 5)
 
 def looked_through(
     broker: Broker, topic: str, low: int, high: int, identity: str = "its own"
-) -> ByDay:
+) -> MessagesByDay:
     source = Kafka(broker.url, topic)
     offsets = {0: low}, {0: high}
     return messages_by_day(source.access(), topic, identity, source.path, *offsets, {})

@@ -302,6 +302,6 @@ def test_scd2_is_neither_switched_on_nor_off(
     before = place.version()
     place.land_lines([{"id": 1, "n": "b", "operation": "U", "sequence_num": 2}])
 
-    with pytest.raises(DefinitionError, match="half of it would be of either kind"):
+    with pytest.raises(DefinitionError, match="it would become a mixture of both"):
         by_log(place, write=other)
     assert place.version() == before

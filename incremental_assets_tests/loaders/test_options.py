@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from incremental_assets.changes import Timestamp
+from incremental_assets.changes import Sequence, Timestamp
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.loaders import (
     SCD2,
@@ -85,7 +86,7 @@ def test_of_a_loader_by_sequence_and_of_a_log(tmp_path: Path) -> None:
     for odd, said in (
         ({"lookback": "1 day"}, "lookback is a count of numbers"),
         ({"lookback": -1}, "lookback is a count of numbers, not -1"),
-        ({"most_gaps": -1}, "most_gaps is a count of numbers, not -1"),
+        ({"max_gaps": -1}, "max_gaps is a count of numbers, not -1"),
         ({"gap_deadline": 3}, "the deadline of a gap is a timedelta"),
         ({"max_records": 2.5}, r"max_records is 2\.5; expected a whole number"),
     ):
@@ -191,6 +192,21 @@ def test_the_warning_names_the_line_of_the_load(tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="history") as warned, pytest.raises(SourceError):
         CDCLoader(NO_SPARK).process_cdc(*places, "id", "orders", history=True)
     assert warned[0].filename == __file__
+
+
+def test_most_gaps_is_a_deprecated_name_of_max_gaps(tmp_path: Path) -> None:
+    places = [tmp_path / place for place in PLACES]
+    with pytest.warns(DeprecationWarning, match="it is named max_gaps") as warned:
+        detector = Sequence("seq", most_gaps=7)
+    assert warned[0].filename == __file__
+    assert detector == Sequence("seq", max_gaps=7)
+    assert replace(detector, on_gap="fail").max_gaps == 7  # without another warning
+    with pytest.warns(DeprecationWarning, match="it is named max_gaps") as warned:
+        target = SequenceBasedLoader(NO_SPARK).target(*places, "seq", "orders", most_gaps=7)
+    assert target.table.changes == detector
+    with pytest.warns(DeprecationWarning, match="max_gaps") as warned, pytest.raises(SourceError):
+        SequenceBasedLoader(NO_SPARK).load_incremental(*places, "seq", "orders", most_gaps=7)
+    assert [each.filename for each in warned] == [__file__]
 
 
 def test_columns_to_ignore_are_a_tuple() -> None:

@@ -85,13 +85,13 @@ def test_a_load_that_finds_nothing_missing_ends_the_rewind(place: Place, of: Of)
 
 
 def test_loads_that_are_bounded_bring_every_row_that_was_missed(place: Place) -> None:
-    load(place, by_sequence, 10, 20, 30, most_gaps=1)
-    assert load(place, by_sequence, 12, 13, most_gaps=1) == 0  # their gap is given up
+    load(place, by_sequence, 10, 20, 30, max_gaps=1)
+    assert load(place, by_sequence, 12, 13, max_gaps=1) == 0  # their gap is given up
     by_sequence(place, NO_SPARK).rewind(0, "rows came late")
 
     for number in (12, 13):
-        assert load(place, by_sequence, most_gaps=1, max_records=1) == 1, number
-    last = by_sequence(place, place.spark, most_gaps=1, max_records=1).load()
+        assert load(place, by_sequence, max_gaps=1, max_records=1) == 1, number
+    last = by_sequence(place, place.spark, max_gaps=1, max_records=1).load()
 
     assert (last.records_loaded, last.watermark_after) == (0, "30")
     assert place.rows("id") == [(10,), (12,), (13,), (20,), (30,)]

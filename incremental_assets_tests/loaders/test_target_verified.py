@@ -147,7 +147,7 @@ def test_a_snapshot_is_verified_only_while_it_is_the_last_one(place: Place) -> N
     assert by_snapshot(place, place.spark).verify().equal
     land(place, 2)
 
-    with pytest.raises(SourceError, match="not as the last load read it"):
+    with pytest.raises(SourceError, match="has changed since the last load"):
         by_snapshot(place, place.spark).verify()
 
 

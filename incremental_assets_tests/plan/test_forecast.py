@@ -369,7 +369,7 @@ def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
     assert (events.tables, events.days) == ((EVENTS,), DayRange(jan(1), jan(1)))
     assert [each.table for each in refused] == [stock, other, moved]
     assert "fix() of OwnSource raised KeyError: 'colour'" in str(refused[1].error)
-    assert "its rows would be there twice" in str(refused[2].error)
+    assert "its rows would be loaded twice" in str(refused[2].error)
     with pytest.raises(SourceError, match="stock"):
         due(stock)
     by_arrival = replace(EVENTS, name="bronze/late", reads=(LandedFiles("late", layout="till*/"),))

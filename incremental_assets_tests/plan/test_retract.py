@@ -14,7 +14,7 @@ from incremental_assets.ledger.entry import Entry, FileEntry, Kind
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations.failure_texts import failure_text
 from incremental_assets.plan.landed import plan_landed
-from incremental_assets.plan.retract import gone_below, plan_retraction, retract_hint
+from incremental_assets.plan.retract import missing_below, plan_retraction, retract_hint
 from incremental_assets.plan.skipped import skipped
 from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, did, jan, ledger
@@ -47,9 +47,9 @@ def test_a_held_day_names_the_files_that_are_no_longer_landed_and_what_to_do(
     land(settings, B)
     view = held()
 
-    assert gone_below(SALES, jan(5), view, settings) == [A, LATER]
-    assert gone_below(MART, jan(5), view, settings) == [A, LATER]
-    assert gone_below(EVENTS, jan(5), view, settings) == []
+    assert missing_below(SALES, jan(5), view, settings) == [A, LATER]
+    assert missing_below(MART, jan(5), view, settings) == [A, LATER]
+    assert missing_below(EVENTS, jan(5), view, settings) == []
     hint = (
         "It may have rows of 2 files that are no longer in the landing; to remove the rows of what "
         f"should never have landed: `incremental-assets retract {A} {LATER} --why …`"
@@ -60,11 +60,11 @@ def test_a_held_day_names_the_files_that_are_no_longer_landed_and_what_to_do(
     assert left.reason.endswith(f"--reason …`. {hint}")
     entry = view.table(SALES.name).held[jan(5)]
     failed = {jan(5): DayResult(jan(5), "held", entry.held_by, (entry,))}
-    text = failure_text(SALES, failed, (SALES,), lambda d: gone_below(SALES, d, view, settings))
+    text = failure_text(SALES, failed, (SALES,), lambda d: missing_below(SALES, d, view, settings))
     assert text.endswith(f"--reason …`, and run it again. {hint}.")
 
     retracted = held(loaded(3, 5, A, kind="retract"))
-    assert gone_below(SALES, jan(5), retracted, settings) == [LATER]
+    assert missing_below(SALES, jan(5), retracted, settings) == [LATER]
 
 
 def test_many_files_are_named_in_part_and_odd_names_can_be_pasted_into_a_shell() -> None:

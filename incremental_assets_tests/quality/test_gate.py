@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.fields import LONGEST_NAME, Names
+from incremental_assets.quality.fields import LONGEST_NAME, FieldNames
 from incremental_assets.quality.gate import (
     Counted,
     DayGate,
@@ -52,7 +52,7 @@ def rows(spark: SparkSession, *lines: tuple[date, str, str | None]) -> DataFrame
 
 
 def counted(frame: DataFrame) -> Counted:
-    names = Names.of(CONTRACT, [])
+    names = FieldNames.of(CONTRACT, [])
     found = count(frame, RULES, "_day", F.col("line").contains("late"), names=names)
     return with_new_fields(found, frame, "_day", names, list(CONTRACT.columns))
 
@@ -142,7 +142,7 @@ def test_of_many_fields_so_many_are_named_and_those_first_that_the_contract_spea
     frame = rows(spark, (JAN_1, many, None), (JAN_2, f'{{"{long}":1,"b c":2}}', None))
 
     def found(contract: Contract) -> Counted:
-        names = Names.of(contract, ["_batch", "dt", "known"])
+        names = FieldNames.of(contract, ["_batch", "dt", "known"])
         counted = count(frame, (), "_day", F.lit(False), names=names)
         return with_new_fields(counted, frame, "_day", names, [])
 

@@ -20,7 +20,7 @@ from incremental_assets.quality.contract import (
     Shape,
     known_shapes,
 )
-from incremental_assets.quality.fields import Names
+from incremental_assets.quality.fields import FieldNames
 from incremental_assets.quality.gate import Counted, count, with_new_fields
 from incremental_assets.quality.reasons import with_reasons
 from incremental_assets.quality.types import Integer, Text
@@ -89,7 +89,7 @@ def test_a_known_shape_changes_nothing(spark: SparkSession, seed: int) -> None:
 
 
 def counted(rows: DataFrame, columns: Sequence[str], shapes: Sequence[Shape]) -> Counted:
-    names = Names.of(CONTRACT, columns, (), shapes)
+    names = FieldNames.of(CONTRACT, columns, (), shapes)
     found = count(rows, (), "_day", F.lit(False), names=names)
     return with_new_fields(found, rows, "_day", names, list(CONTRACT.columns))
 
@@ -97,7 +97,7 @@ def counted(rows: DataFrame, columns: Sequence[str], shapes: Sequence[Shape]) ->
 def test_expected_fields_are_counted_like_columns(spark: SparkSession) -> None:
     lines = ['{"id":"a","note":1}', '{"id":"b","other":2}', '{"id":"c"}']
     rows = typed(spark, lines, {"note"}, ())
-    names = Names.of(CONTRACT, [], Contract.expected(rows))
+    names = FieldNames.of(CONTRACT, [], Contract.expected(rows))
 
     found = count(rows, (), "_day", F.lit(False), names=names)
 
@@ -112,8 +112,8 @@ def test_expected_fields_are_counted_like_columns(spark: SparkSession) -> None:
 def test_expected_fields_that_leave_no_room_for_others_are_not_counted_like_columns() -> None:
     many = [f"f{at}" for at in range(100)]
 
-    assert Names.of(CONTRACT, ["id", "note"], many).known == ("id", "note", "qty")
-    assert Names.of(CONTRACT, ["id", "note"], many[:50]).has_room()
+    assert FieldNames.of(CONTRACT, ["id", "note"], many).known == ("id", "note", "qty")
+    assert FieldNames.of(CONTRACT, ["id", "note"], many[:50]).has_room()
 
 
 def test_shapes_that_a_joined_name_could_be_taken_for_are_not_known() -> None:

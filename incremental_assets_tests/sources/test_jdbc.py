@@ -35,7 +35,7 @@ MARIA = "jdbc:mariadb://127.0.0.1/shop"
         ({"url": "jdbc:mariadb://h/a%3Fb", "table": "a"}, "expected jdbc:mariadb://"),
         ({}, "give a table or a query"),
         ({"table": "a", "query": "SELECT 1"}, "give a table or a query"),
-        ({"table": 'a"; DROP TABLE b; --'}, "is no name of a table"),
+        ({"table": 'a"; DROP TABLE b; --'}, "is not the name of a table"),
         ({"query": "SELECT 1; DROP TABLE a"}, "one SELECT, without ';'"),
         ({"table": "a", "credentials": "my-shop"}, "expected how two environment variables"),
         ({"table": "a", "partitions": 0}, "expected 1 or more"),

@@ -277,9 +277,9 @@ def test_an_example_is_a_path_of_the_layout(layout: str) -> None:
 
 
 WRONG_CSV: dict[str, dict[str, Any]] = {
-    "delimiter is one ASCII sign": {"delimiter": "::"},
-    "delimiter is one ASCII sign,": {"delimiter": 5},
-    "escape is one ASCII sign": {"escape": "a"},
+    "delimiter is one ASCII character": {"delimiter": "::"},
+    "delimiter is one ASCII character,": {"delimiter": 5},
+    "escape is one ASCII character": {"escape": "a"},
     "the delimiter cannot be '\\\\'": {"delimiter": "\\"},
     "the delimiter cannot be ';'": {"delimiter": ";", "quote": ";"},
     "columns are the names": {"columns": "ab"},

@@ -126,7 +126,7 @@ def test_a_cache_that_cannot_be_made_is_named_with_its_variable(
     with pytest.raises(SettingsError, match="INCREMENTAL_ASSETS_CACHE to a folder") as raised:
         resolve_jars(cache, None)
 
-    assert f"{cache}/jars cannot be made" in str(raised.value)
+    assert f"{cache}/jars cannot be created" in str(raised.value)
 
 
 def test_a_jar_that_was_changed_after_the_setup_is_not_given_to_java(cache: Path) -> None:

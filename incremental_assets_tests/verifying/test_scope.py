@@ -10,7 +10,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.quality.rules import fail, quarantine, reconciles_with, references
 from incremental_assets.table import SameDay, Table
-from incremental_assets.verifying.scope import VerifyScope, scope_of
+from incremental_assets.verifying.scope import DaysToVerify, days_to_verify
 from incremental_assets.writes import RecomputeKeys
 from incremental_assets_tests.plan.ledgers import (
     EVENTS,
@@ -48,17 +48,17 @@ def three_days(**events: object) -> list[object]:
     return found
 
 
-def scope(table: Table, *more: object, days: tuple[int, int] | None = None) -> VerifyScope:
+def chosen(table: Table, *more: object, days: tuple[int, int] | None = None) -> DaysToVerify:
     view: LedgerView = ledger(*three_days(), *more)  # type: ignore[arg-type]
     asked = DayRange(jan(days[0]), jan(days[1])) if days else None
-    return scope_of(table, TABLES, view, asked)
+    return days_to_verify(table, TABLES, view, asked)
 
 
-def built(found: VerifyScope) -> dict[str, list[int]]:
+def built(found: DaysToVerify) -> dict[str, list[int]]:
     return {part.table.name: [day.day for day in part.days] for part in found.parts}
 
 
-def left_out(found: VerifyScope) -> dict[int, str]:
+def left_out(found: DaysToVerify) -> dict[int, str]:
     return {day.day: why for day, why in found.left_out.items()}
 
 
@@ -79,7 +79,7 @@ def left_out(found: VerifyScope) -> dict[int, str]:
     ],
 )
 def test_only_what_the_days_need_is_built(table: Table, expected: dict[str, list[int]]) -> None:
-    found = scope(table, days=(2, 2))
+    found = chosen(table, days=(2, 2))
 
     assert built(found) == expected
     assert [bronze.name for bronze in found.bronze] == [EVENTS.name]
@@ -104,11 +104,11 @@ def test_tables_that_rules_look_into_are_built_too() -> None:
     )
     every, asked = (*TABLES, looking, summing), DayRange(jan(2), jan(2))
 
-    assert built(scope_of(looking, every, view, asked)) == {
+    assert built(days_to_verify(looking, every, view, asked)) == {
         USERS.name: [1, 2, 3],
         "silver/bookings": [2],
     }
-    assert built(scope_of(summing, every, view, asked)) == {
+    assert built(days_to_verify(summing, every, view, asked)) == {
         USERS.name: [1, 2, 3],
         SALES.name: [2],
         MART.name: [2],
@@ -119,34 +119,34 @@ def test_tables_that_rules_look_into_are_built_too() -> None:
 def test_a_stale_day_of_facts_is_left_out_and_gold_above_it_is_built_from_what_it_read() -> None:
     late = did(EVENTS, 4, 4, touched=[2])
 
-    assert left_out(scope(SALES, late)) == {2: "stale: it has not read bronze/events batch 4"}
-    assert built(scope(SALES, late)) == {SALES.name: [1, 3]}
-    assert built(scope(MART, late))[SALES.name] == [1, 2, 3]
-    assert left_out(scope(MART, late)) == {}
+    assert left_out(chosen(SALES, late)) == {2: "stale: it has not read bronze/events batch 4"}
+    assert built(chosen(SALES, late)) == {SALES.name: [1, 3]}
+    assert built(chosen(MART, late))[SALES.name] == [1, 2, 3]
+    assert left_out(chosen(MART, late)) == {}
 
 
 def test_what_was_read_of_a_file_that_was_repaired_since_cannot_be_built_again() -> None:
     repaired = did(EVENTS, 4, 2, touched=[2], kind="restate", mode="rebuild")
     why = "stale: bronze/events batch 4 repaired what it had read"
 
-    assert left_out(scope(SALES, repaired)) == {2: why}
-    assert left_out(scope(MART, repaired)) == dict.fromkeys(
+    assert left_out(chosen(SALES, repaired)) == {2: why}
+    assert left_out(chosen(MART, repaired)) == dict.fromkeys(
         (1, 2, 3), f"silver/users 2017-01-01: its keys may be those of 2017-01-02 ({why})"
-    ) | {2: left_out(scope(MART, repaired))[2]}
-    assert set(left_out(scope(USERS, repaired))) == {1, 2, 3}
-    assert built(scope(USERS, repaired)) == {}
-    assert set(left_out(scope(PER_USER, repaired))) == {1, 2, 3}
-    levels = scope(LEVELS, repaired)
+    ) | {2: left_out(chosen(MART, repaired))[2]}
+    assert set(left_out(chosen(USERS, repaired))) == {1, 2, 3}
+    assert built(chosen(USERS, repaired)) == {}
+    assert set(left_out(chosen(PER_USER, repaired))) == {1, 2, 3}
+    levels = chosen(LEVELS, repaired)
     assert (built(levels)[LEVELS.name], levels.before) == ([1], jan(2))
 
 
 def test_a_gold_day_that_has_not_read_its_upstream_spoils_what_goes_on_from_it() -> None:
     changed = did(SALES, 4, 2, touched=[2], read={EVENTS.name: 3})
 
-    assert left_out(scope(MART, changed)) == {2: "stale: it has not read silver/sales batch 4"}
-    assert set(left_out(scope(PER_USER, changed))) == {1, 2, 3}
-    assert set(left_out(scope(LEVELS, changed))) == {2, 3}
-    assert left_out(scope(LEVELS, changed, days=(1, 1))) == {}
+    assert left_out(chosen(MART, changed)) == {2: "stale: it has not read silver/sales batch 4"}
+    assert set(left_out(chosen(PER_USER, changed))) == {1, 2, 3}
+    assert set(left_out(chosen(LEVELS, changed))) == {2, 3}
+    assert left_out(chosen(LEVELS, changed, days=(1, 1))) == {}
 
 
 def test_days_that_are_held_loaded_now_or_rewound_are_left_out() -> None:
@@ -154,13 +154,13 @@ def test_days_that_are_held_loaded_now_or_rewound_are_left_out() -> None:
     loading = did(SALES, 5, 3, state="claimed", read={EVENTS.name: 3})
     rewound = did(SALES, 4, 2, kind="rewind", read={EVENTS.name: 1})
 
-    assert left_out(scope(SALES, did(EVENTS, 4, 4, touched=[4]), held, loading)) == {
+    assert left_out(chosen(SALES, did(EVENTS, 4, 4, touched=[4]), held, loading)) == {
         3: "batch 5 is being loaded, or its run died; run the day, and verify again",
         4: "held since batch 4: quarantined_share: 3 of 5",
     }
-    assert left_out(scope(MART, did(EVENTS, 4, 4, touched=[4]), held))[4].startswith(
+    assert left_out(chosen(MART, did(EVENTS, 4, 4, touched=[4]), held))[4].startswith(
         "silver/sales 2017-01-04 is held since batch 4"
     )
-    assert left_out(scope(SALES, rewound)) == {
+    assert left_out(chosen(SALES, rewound)) == {
         2: "stale: its watermark was rewound to bronze/events batch 1"
     }

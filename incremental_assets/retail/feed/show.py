@@ -167,7 +167,7 @@ def _next_week(settings: Settings, tables: Sequence[Table]) -> DayRange:
 
 
 def _show_revenue(revenue: pl.DataFrame, held: Sequence[HeldDay], out: Screen) -> None:
-    """A bar for each day that gold has; a held one says so in its place."""
+    """A bar for each day that gold has; a held one is named as such in its place."""
     if revenue.is_empty():
         return
     out.print()

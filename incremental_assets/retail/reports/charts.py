@@ -15,13 +15,13 @@ from html import escape
 from incremental_assets.screen import printable
 
 OUTLIER = 3  # times the second largest; a larger value would flatten all others
-SERIES = 7  # as many colours as can be told apart
+SERIES = 7  # as many colours as can be distinguished
 _WIDTH, _HEIGHT = 640, 270
 _LEFT, _RIGHT, _FOOT = 54, 14, 30
 _CHAR = 6.4  # pixels of a character of 12 pixels, on the wide side
 _ROW, _NAME = 24, 236  # of a ranking: pixels of a row, and of the names
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart. Those of the dark
+# Okabe and Ito's colours, which people with any colour vision can distinguish. Those of the dark
 # scheme are lighter: each has a contrast of at least 3 to 1 to its paper.
 LIGHT = (
     "--paper:#ffffff;--ink:#1b1f24;--soft:#57606a;--grid:#d8dee4;"

@@ -67,7 +67,7 @@ class _StoredFrames(dg.IOManager):
                 return pa.table({})
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        # Said before dagster-delta says it: `deltalake.reports.…`, which no table here is called.
+        # Set before dagster-delta sets it: `deltalake.reports.…`, which no table here is called.
         own = context.definition_metadata or {}
         context.add_output_metadata({_TABLE_NAME: own[_TABLE_NAME]})
         with _log_level_kept():
