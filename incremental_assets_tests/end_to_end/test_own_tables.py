@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
-from incremental_assets_tests.end_to_end.shop import Shop, kill_group, over
+from incremental_assets_tests.end_to_end.shop import Shop, kill_group
 from incremental_assets_tests.feeds.test_change_log import envelope
 from incremental_assets_tests.feeds.test_sequence import movements
 from incremental_assets_tests.feeds.test_snapshots import copy
@@ -64,6 +64,7 @@ def contents(lake: Lake) -> dict[str, list[tuple[object, ...]]]:
 def test_tables_of_every_kind_are_loaded_and_then_brought_up_to_date_on_a_connect_server(
     corner: Shop, spark: SparkSession, server: str
 ) -> None:
+    corner.over(server)
     lake = Lake(spark, corner.settings, *tables_of(PACKAGE))
     deliver(lake, 0)
 
@@ -75,7 +76,7 @@ def test_tables_of_every_kind_are_loaded_and_then_brought_up_to_date_on_a_connec
 
     deliver(lake, 1)
     days = ("--partition-range", "2017-01-05...2017-01-06")
-    due = corner.materialize("--select", "*", *days, **over(server))
+    due = corner.materialize("--select", "*", *days)
 
     assert due.returncode == 0, due.stderr
     assert lake.rows("gold/daily_orders", "dt", "status", "orders") == [
