@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from incremental_assets.errors import SettingsError
 
-_NOT_IN_A_LAKE = "[]^|\\"
+# delta-rs looks for the table elsewhere, or not at all: it decodes what is percent-encoded.
+_NOT_IN_A_LAKE = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
 _STORES = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
 """The schemes for which fsspec, delta-rs and Spark all have a client."""
 _PLAIN_ROOT = re.compile(r"/(?!/)")
@@ -75,10 +76,15 @@ def expanded(name: str, path: Path) -> Path:
 def table_location(name: str, value: str) -> str:
     """The same for a place of Delta tables. Raises SettingsError."""
     place = location(name, value)
-    found = sorted(set(place) & set(_NOT_IN_A_LAKE))
-    if found:
+    if wrong := not_in_a_table_path(place):
         raise SettingsError(
-            f"{name} is {place!r}: delta-rs cannot open a table whose path holds {found[0]!r}. "
+            f"{name} is {place!r}: delta-rs cannot open a table whose path holds {wrong!r}. "
             "Choose another folder."
         )
     return place
+
+
+def not_in_a_table_path(place: str) -> str:
+    """The first signs of a path for which delta-rs cannot open a Delta table there; "" without."""
+    found = _NOT_IN_A_LAKE.search(place)
+    return found.group() if found else ""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from operator import attrgetter
 from secrets import token_hex
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISREG
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -252,7 +252,7 @@ def _at(where: str, path: str, skip: Callable[[str], bool]) -> list[StoredFile]:
             raise
         return []
     if not S_ISDIR(stat.st_mode):
-        return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]
+        return [_file(path, where, stat)]
     return _walk(where, f"{path}/", skip)
 
 
@@ -267,9 +267,15 @@ def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> list[StoredF
             if entry.is_dir():
                 found += _walk(entry.path, f"{prefix}{name}/", skip)
             else:
-                stat = entry.stat()
-                found.append(StoredFile(prefix + name, stat.st_size, stat.st_mtime_ns))
+                found.append(_file(prefix + name, entry.path, entry.stat()))
     return found
+
+
+def _file(path: str, where: str, stat: os.stat_result) -> StoredFile:
+    """Raises OSError for a pipe, a socket or a device: who opens one may wait for ever."""
+    if not S_ISREG(stat.st_mode):
+        raise OSError(errno.EINVAL, "it is no file, but a pipe, a socket or a device", where)
+    return StoredFile(path, stat.st_size, stat.st_mtime_ns)
 
 
 def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:

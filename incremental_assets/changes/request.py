@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType
 from incremental_assets.changes.position import state_of
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import OPERATION
+from incremental_assets.delta.stage import NO_PARTITION
 from incremental_assets.frames import quoted
 from incremental_assets.quality.reasons import with_reasons
 from incremental_assets.quality.rule import UNREADABLE, Rule
@@ -76,18 +77,21 @@ class ReadRequest:
     ) -> DataFrame:
         """The rows with `_reasons`: why each is quarantined; empty for a good one.
 
-        A line that could not be taken apart, a value that does not fit its column, a null key, an
-        empty text that names a partition (Delta's log keeps it as null), the `reasons` (text or
-        null), and row rules with severity `quarantine` that a `live` row breaks. Of the others a
-        delete needs its key and the column that it is `ordered_by`; whether their other values fit
-        does not matter.
+        A line that could not be taken apart, a value that does not fit its column, a null key, a
+        text that names a partition and is empty, or Hive's word for null (Delta's log keeps both as
+        null), the `reasons` (text or null), and row rules with severity `quarantine` that a `live`
+        row breaks. Of the others a delete needs its key and the column that it is `ordered_by`;
+        whether their other values fit does not matter.
         """
         key = self.key if keyed else ()
         keys = [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_null")) for n in key]
         unread = F.col("_raw").isNotNull()
         texts = {f.name for f in rows.schema.fields if isinstance(f.dataType, StringType)}
         empty = [
-            F.when((F.lit(True) if live is None else live) & (F.col(n) == ""), F.lit(f"{n}_empty"))
+            F.when(
+                (F.lit(True) if live is None else live) & F.col(n).isin("", NO_PARTITION),
+                F.lit(f"{n}_empty"),
+            )
             for n in self.partition_by
             if n in texts
         ]

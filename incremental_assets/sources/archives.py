@@ -34,6 +34,7 @@ from incremental_assets.sources.stored_files import (
     DataFiles,
     FeedFormat,
     is_foreign,
+    is_tar,
 )
 from incremental_assets.storage import (
     answering,
@@ -296,7 +297,7 @@ def _require_data(
             raise _refused(where, f"holds {name}, which is a link")
         if name in seen:
             raise _refused(where, f"holds {name} twice")
-        if name.lower().endswith(UNKNOWN_COMPRESSED) or is_foreign(kind, name):
+        if name.lower().endswith(UNKNOWN_COMPRESSED) or is_tar(name) or is_foreign(kind, name):
             raise _refused(where, f"holds {name}, which by its name is not {kind}")
         if kind not in _WITHOUT_FOLDERS and any("=" in each for each in _names(name)[:-1]):
             raise _refused(where, f"holds {name}, whose folder names a column, which is not read")

@@ -143,6 +143,8 @@ def _require_header(file: _OnDisk, names: Sequence[str], form: Csv) -> None:
     start = ",".join(names)[:80]
     if not any(names):
         wrong = "is empty"
+    elif any("\0" in name for name in names):
+        wrong = "holds bytes of zero, as an archive that tar wrote does"
     elif _VALUE.fullmatch(names[0]):
         wrong = "looks like data, not like the names of columns"
     elif len(names) == 1 and any(s in names[0] for s in _SEPARATORS if s != form.delimiter):

@@ -38,6 +38,7 @@ from incremental_assets.sources.stored_files import (
     DataFiles,
     FeedFormat,
     FileFormat,
+    is_tar,
 )
 from incremental_assets.sources.xml_documents import Xml, read_xml
 from incremental_assets.storage import StoredFile, files_at, files_below, names_in
@@ -173,6 +174,8 @@ class LandedFiles:
         """Whether a file, packed in another way, is taken for text; as JSON lines bytes land."""
         if self.kind not in TEXT_FORMATS or is_archive(file.path):
             return False
+        if is_tar(file.path):
+            return True
         endings = FRAMED_BY_HADOOP if self.kind == "json" else UNKNOWN_COMPRESSED
         return file.path.lower().endswith(endings)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -77,6 +78,11 @@ def not_readable(where: str, error: OSError) -> SourceError:
         return SourceError(
             f"{where} is a link to a file that is not there. Nothing was loaded; remove the link "
             "or restore the file, and run again."
+        )
+    if error.errno == errno.EINVAL:
+        return SourceError(
+            f"{where} cannot be read: {error.strerror}. Nothing was loaded; remove it, and run "
+            "again."
         )
     return SourceError(
         f"{where} cannot be read: {error.strerror or error}. Nothing was loaded; give this user "

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from incremental_assets.delta_protocol.log_files import DELTA_LOG
 from incremental_assets.errors import NothingThereError, SourceError
-from incremental_assets.locations import local_path
+from incremental_assets.locations import local_path, not_in_a_table_path
 from incremental_assets.sources.layout import COPYING
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import answering, file_at, files_below, open_store, spark_path
@@ -40,6 +40,8 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".zstd")
 # there is, or gave no row.
 FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")
 UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", *FRAMED_BY_HADOOP)
+# What tar puts before a file would be read as the beginning of its first line.
+_TAR_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst")
 _UNREAD_ENDINGS = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
 _EXAMPLES = 5
 _BEGINNING = 4096  # bytes in which the first line of a file begins, unless blank lines precede it
@@ -132,6 +134,11 @@ def _stem(name: str) -> str:
     return stem
 
 
+def is_tar(name: str) -> bool:
+    """Whether a file's name shows a tar archive, which nothing here unpacks."""
+    return _stem(name).endswith(_TAR_ENDINGS)
+
+
 def may_be_of(wanted: Format | FeedFormat, name: str) -> bool:
     """Whether a file of that name may be of a format: it shows none, or that one."""
     shown = format_of(name)
@@ -151,7 +158,7 @@ def first_line(root: str, path: str) -> bytes:
     read, or begins with nothing but blank lines.
     """
     folder, name = local_path(root), path.lower()
-    if folder is None or name.endswith((*UNKNOWN_COMPRESSED, *COMPRESSED[1:])):
+    if folder is None or is_tar(name) or name.endswith((*UNKNOWN_COMPRESSED, *COMPRESSED[1:])):
         return b""
     try:
         with (gzip.open if name.endswith(".gz") else open)(folder / path, "rb") as file:
@@ -182,7 +189,7 @@ def _list_on_disk(path: Path) -> PathContents:
     if not path.is_dir():
         raise _missing(str(path))
     if (path / DELTA_LOG).is_dir():
-        return PathContents(DataFiles(str(path), ()), is_delta=True)
+        return _delta_table(str(path))
     return _folder(str(path))
 
 
@@ -194,10 +201,20 @@ def _list_in_store(path: str) -> PathContents:
             file = _in_store(folder, name)
             return PathContents(DataFiles(folder, (file,) if file else ()))
         if store.isdir(f"{inside}/{DELTA_LOG}"):
-            return PathContents(DataFiles(path, ()), is_delta=True)
+            return _delta_table(path)
         if not store.isdir(inside):
             raise _missing(path)
     return _folder(path)
+
+
+def _delta_table(path: str) -> PathContents:
+    if wrong := not_in_a_table_path(path):
+        raise SourceError(
+            f"{path} is a Delta table, and delta-rs cannot open one whose path holds {wrong!r}. "
+            "Nothing was loaded; rename the folder, or name a link to it as the path, and run "
+            "again."
+        )
+    return PathContents(DataFiles(path, ()), is_delta=True)
 
 
 def _folder(path: str) -> PathContents:
@@ -280,9 +297,9 @@ def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
 
 def _require_known_compression(path: str, names: Sequence[str]) -> None:
     for name in names:
-        if name.lower().endswith(UNKNOWN_COMPRESSED):
+        if name.lower().endswith(UNKNOWN_COMPRESSED) or is_tar(name):
             raise SourceError(
-                f"{path}: {name} is compressed in a way that Spark cannot read here. Store it "
+                f"{path}: {name} is packed in a way that Spark cannot read here. Store it "
                 f"plain or as one of {', '.join(COMPRESSED)}."
             )
 

@@ -164,6 +164,7 @@ REFUSED: dict[str, Any] = {
     "holds s.xlsx, which by its name is not csv": lambda: zipped({"s.xlsx": b"PK"}),
     "holds of=x/a.csv, whose folder names a column": lambda: zipped({"of=x/a.csv": b"id\n1\n"}),
     "holds a.xls.xz, which by its name is not csv": lambda: zipped({"a.xls.xz": b"PK"}),
+    "holds a.csv.tar.gz, which by its name is not csv": lambda: zipped({"a.csv.tar.gz": b""}),
     "holds more than 3 files": lambda: zipped(dict.fromkeys(map(str, range(4)), b"")),
     "holds inner.zip, which by its name is not csv": lambda: zipped({"inner.zip": zipped({})}),
     "holds a.parquet, which by its name is not csv": lambda: zipped({"a.parquet": b""}),

@@ -209,6 +209,7 @@ _A_HOME = "Give an absolute path"
         pytest.param("DRIVER_MEMORY", "0g", _A_SIZE, id="no memory"),
         pytest.param("DRIVER_MEMORY", "1.5g", _A_SIZE, id="half a unit"),
         pytest.param("LAKE", "/data/[lake]", "Choose another folder", id="a sign of delta-rs"),
+        pytest.param("LAKE", "/data/lake%20x", "path holds '%20'", id="what delta-rs decodes"),
         pytest.param("LAKE", "file://server/lake", _A_FILE_URI, id="another machine"),
         pytest.param("LANDING", "file:landing", _A_FILE_URI, id="a relative file URI"),
         pytest.param("LANDING", "/data/new\nline", _A_PLACE, id="line break"),

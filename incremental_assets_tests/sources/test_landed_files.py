@@ -124,6 +124,20 @@ def test_files_are_listed_by_path_with_size_and_modification_mark(tmp_path: Path
     assert files[1].size == 0
 
 
+def test_what_is_no_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """Whoever opened it would wait for ever: a plan, a run, each tick of a sensor."""
+    pipe = tmp_path / "events/2017-01-02/pipe.jsonl"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    with pytest.raises(SourceError, match=r"pipe\.jsonl cannot be read: it is no file, but a pipe"):
+        EVENTS.files(str(tmp_path), DAY)
+
+    pipe.unlink()
+    pipe.symlink_to("/dev/zero")
+    with pytest.raises(SourceError, match="remove it, and run again"):
+        EVENTS.files(str(tmp_path), DAY)
+
+
 def test_names_that_begin_with_a_dot_or_an_underscore_or_are_being_copied_are_not_data(
     tmp_path: Path,
 ) -> None:

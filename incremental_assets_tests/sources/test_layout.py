@@ -20,6 +20,7 @@ from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import Layout
 from incremental_assets.sources.loaded_files import LoadedFiles
 from incremental_assets.sources.stored import fixed_at
+from incremental_assets.sources.stored_files import FeedFormat
 
 FIRST, SECOND = date(2024, 5, 1), date(2024, 5, 2)
 
@@ -233,6 +234,17 @@ def test_a_file_that_spark_cannot_unpack_waits_and_no_other_does(tmp_path: Path)
         "",
         "",
     ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "json_document"])
+def test_what_tar_packed_waits(tmp_path: Path, kind: FeedFormat) -> None:
+    """What tar puts before a file would be read as the beginning of its first line."""
+    names = ("a.csv.tar.gz", "b.tar", "c.TGZ", "d.tar.zst", "e.json.tbz2")
+    put(tmp_path, *(f"2024-05-01/{name}" for name in names), "2024-05-01/tariff")
+
+    found = LandedFiles("sales", format=kind).files(str(tmp_path), FIRST)
+
+    assert [file.path.rpartition("/")[2] for file in found if not file.waits] == ["tariff"]
 
 
 def test_lines_that_spark_would_unpack_in_a_way_of_its_own_wait(tmp_path: Path) -> None:

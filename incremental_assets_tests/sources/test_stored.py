@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import fsspec
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -195,6 +196,18 @@ def test_a_folder_without_a_log_is_no_delta_table(tmp_path: Path) -> None:
         fix(tmp_path, "delta")
 
 
+def test_a_delta_table_that_delta_rs_would_look_for_elsewhere_is_refused(tmp_path: Path) -> None:
+    """It decodes what is percent-encoded in a path; next to it may be another table."""
+    for name in ("at=10%3A00", "at=10:00"):
+        pl.DataFrame({"a": [name]}).write_delta(str(tmp_path / "table"))
+        (tmp_path / "table").rename(tmp_path / name)
+    (tmp_path / "link").symlink_to(tmp_path / "at=10%3A00")
+
+    with pytest.raises(SourceError, match=r"delta-rs cannot open one whose path holds '%3A'"):
+        fix(tmp_path / "at=10%3A00")
+    assert fix(tmp_path / "link").version == 0
+
+
 def test_a_file_that_spark_would_pass_over_is_refused(tmp_path: Path) -> None:
     file = put(tmp_path / "_export.json", '{"a": 1}\n')
 
@@ -206,8 +219,15 @@ def test_a_file_that_spark_would_pass_over_is_refused(tmp_path: Path) -> None:
 def test_a_compression_that_spark_cannot_read_is_refused(tmp_path: Path, ending: str) -> None:
     put(tmp_path / f"a.json.{ending}", "x")
 
-    with pytest.raises(SourceError, match="compressed in a way that Spark cannot read"):
+    with pytest.raises(SourceError, match="packed in a way that Spark cannot read"):
         fix(tmp_path)
+
+
+def test_what_tar_packed_is_refused(tmp_path: Path) -> None:
+    put(tmp_path / "a.json.tar.gz", "x")
+
+    with pytest.raises(SourceError, match="packed in a way that Spark cannot read"):
+        fix(tmp_path, "json")
 
 
 def test_a_store_gives_its_own_files(bucket: str) -> None:

@@ -235,6 +235,7 @@ def test_compressed_files_are_read(tmp_path: Path, spark: SparkSession) -> None:
         ("1,foo,2017-01-02\n2,bar,2017-01-03\n", r"\('1,foo,2017-01-02'\) looks like data"),
         ("2017-01-02,1\n", "looks like data"),
         ("true,x\n", "looks like data"),
+        ("sale.csv\0\0\0ustar\0id,x\n1,2\n", "holds bytes of zero"),
         (",,\n1,2,3\n", "is empty"),
         ("id;name\n1;a\n", "has no commas between the names"),
         ("id\tname\n1\ta\n", "has no commas between the names"),
