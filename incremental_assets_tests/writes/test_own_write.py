@@ -75,7 +75,7 @@ def test_late_and_repeated_loads_end_as_a_full_rebuild_does(
     for table in (page.ADMISSIONS, page.BY_GATE):
         found = verified(lake, table)
         assert found.equal, found
-        assert found.rows.compared == 3
+        assert found.rows.rows == 3
 
 
 def test_a_repaired_day_has_what_its_files_have_now(lake: Lake, page: SimpleNamespace) -> None:
