@@ -77,6 +77,10 @@ def _check_gold(table: Table) -> None:
             "ReplaceDay(), RecomputeKeys() or Merge(), or a write of your own that says which: "
             "by `replaced_partition`, `recomputes_keys` or `keeps_latest`."
         )
+    if not by_day and not write.by_key:
+        raise DefinitionError(
+            f"{name}: {_named(table)} finds rows by a key, and does not say so (`by_key`)."
+        )
     if write.replaced_partition not in ("", "dt"):
         raise DefinitionError(
             f"{name}: a table of the lake is partitioned by dt, and {_named(table)} replaces "

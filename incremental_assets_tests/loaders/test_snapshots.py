@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from incremental_assets.changes import snapshot_changes as snapshot_module
+from incremental_assets.delta import staged_write
+from incremental_assets.delta.stage import folder_of
 from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import LakeError, SnapshotError, SourceError
 from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges, Target
@@ -269,8 +271,8 @@ def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
 ) -> None:
     copy(place, FIRST, write=write)
     with monkeypatch.context() as dying, pytest.raises(Killed):
-        module = snapshot_module if where == "prepare" else load_module
-        dying.setattr(module, "publish" if where == "prepare" else where, _killed)
+        module = staged_write if where == "prepare" else load_module
+        dying.setattr(module, "publish", _killed)
         place.now += DAY
         copy(place, (*FIRST, ("x", "only in this copy", 1)), write=write)
 
@@ -282,6 +284,8 @@ def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
         frame = place.rows("sku", "is_current")
         shown = [s for s, (_, current) in zip(shown, frame, strict=True) if s[0] != "x" or current]
     assert shown == sorted(FIRST, key=str)
+    left = [] if where == "publish" else list(place.snapshot.glob(f"{folder_of('products', 2)}-*"))
+    assert left == []
 
 
 def test_a_snapshot_that_is_lost_after_a_load_died_is_refused_and_not_begun_anew(

@@ -75,7 +75,7 @@ def test_late_and_repeated_loads_end_as_a_full_rebuild_does(
     for table in (page.ADMISSIONS, page.BY_GATE):
         found = verified(lake, table)
         assert found.equal, found
-        assert found.rows.compared == 3
+        assert found.rows.rows == 3
 
 
 def test_a_repaired_day_has_what_its_files_have_now(lake: Lake, page: SimpleNamespace) -> None:
@@ -153,6 +153,10 @@ class _ByKeyRebuilt(_ByKey):
         raise NotImplementedError
 
 
+class _Latest(_Of):
+    keeps_latest: ClassVar[bool] = True
+
+
 class _AppendsAll(_Of):
     appends: ClassVar[bool] = True
 
@@ -189,6 +193,7 @@ LOG = Table("bronze/log", "", reads=(LandedFiles("log"),), write=Append(), chang
             r"_ByKeyRebuilt\(\) cannot delete \(`applies_deletes`\)",
         ),
         ("BY_GATE", {"write": _ByKey()}, r"by `replaced_partition`, `recomputes_keys` or"),
+        ("BY_GATE", {"write": _Latest()}, r"finds rows by a key, and does not say so"),
         ("BY_GATE", {"write": OverwriteDays()}, r"a gold table is rebuilt by day"),
         ("BY_GATE", {"write": ReplaceDay("gate")}, r"replaces partitions of 'gate'"),
     ],
