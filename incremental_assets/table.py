@@ -227,6 +227,11 @@ class Table:
         return found if found is not None and found.finds_deletes else None
 
     @property
+    def has_side_table(self) -> bool:
+        """Whether a load may keep rows beside it, such as the tombstones of its keys."""
+        return self.is_typed and self.write.by_key
+
+    @property
     def has_truncates(self) -> bool:
         """Whether among the events that its rows are made of may be one that deletes every row."""
         return self.log is not None and self.log.finds_truncates

@@ -1,6 +1,7 @@
 """What a write has to be able to do in a layer of the lake, refused when a table is defined.
 
-By the facts of the protocol alone: a write of one's own is asked the same.
+Bronze is an `Append()`. In silver and gold the facts of the protocol count, of a write of one's own
+as well.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def _check_typed(table: Table) -> None:
     elif write.replaced_partition:
         why = "replaces days whole, and a load reads their new rows alone"
     elif not (write.appends or write.by_key):
-        why = "says neither that every row stays (`appends`), nor that rows have a key (`by_key`)"
+        why = "declares neither that all rows stay (`appends`), nor that they have a key (`by_key`)"
     if why:
         raise DefinitionError(
             f"{name}: {_named(table)} {why}. A table over bronze is an Append, a Merge or an SCD2, "
-            "or has a write of your own that is told new rows as they come."
+            "or has a write of your own that takes new rows as they come."
         )
     if table.schema is None or not (table.key or write.appends):
         raise DefinitionError(f"{name}: {_named(table)} needs a key and a schema contract.")
@@ -74,7 +75,7 @@ def _check_gold(table: Table) -> None:
     if write.appends or not (by_day or write.recomputes_keys or write.keeps_latest):
         raise DefinitionError(
             f"{name}: a gold table is rebuilt by day, recomputed by key, or merged; use "
-            "ReplaceDay(), RecomputeKeys() or Merge(), or a write of your own that says which: "
+            "ReplaceDay(), RecomputeKeys() or Merge(), or a write of your own that declares which: "
             "by `replaced_partition`, `recomputes_keys` or `keeps_latest`."
         )
     if not by_day and not write.by_key:

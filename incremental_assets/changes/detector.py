@@ -115,7 +115,7 @@ class Detector(DayReading):
         return ()
 
     def checks(self) -> Mapping[str, tuple[str, Severity]]:
-        """What a load of a bronze table is judged by besides its rules, by name.
+        """What a load of a bronze table is evaluated by besides its rules, by name.
 
         Each with its description and its severity; mostly none.
         """

@@ -10,7 +10,7 @@ from incremental_assets.changes.detector import Detector
 
 @dataclass(frozen=True, slots=True)
 class Files(Detector):
-    """Landed files whose rows are all there is: what is new are the files that are.
+    """Landed files whose rows are all there is: new rows are those of new and changed files.
 
     They are known by path, size and tag (`new_and_changed`), and a subclass may decide otherwise.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from incremental_assets.delta.read import plain_files, read_files, read_version
 from incremental_assets.delta.side_table import abandon_side_rows, fence_side_table
 from incremental_assets.delta.stage import discard_batch, folder_of
 from incremental_assets.delta.staged_write import SideRows, SideWrite
-from incremental_assets.errors import LakeError, SourceError
+from incremental_assets.errors import IncrementalAssetsError, LakeError, SourceError
 from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import HASH_VERSION, row_hash
@@ -172,7 +173,8 @@ def restore_snapshot(snapshot: str, name: str, batch: int) -> None:
         return
     commit = find_commit(snapshot, name, batch)
     if commit is None or commit.note.get(FENCE):
-        discard_batch(snapshot, name, batch)
+        with suppress(IncrementalAssetsError, OSError):  # maintenance removes what stays
+            discard_batch(snapshot, name, batch)
         return
     try:
         DeltaTable(snapshot).restore(commit.version - 1)

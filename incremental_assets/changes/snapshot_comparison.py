@@ -1,4 +1,4 @@
-"""How a snapshot is compared with the one before it, and how much of it may be gone."""
+"""How a snapshot is compared with the one before it, and how much of it may be deleted."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class SnapshotComparison:
             )
         elif not passed:
             found = (
-                f"the snapshot would delete {of}, and at most {self.max_deleted_share:.1%} may go "
-                "at once: look whether it is whole, and accept the day if it is"
+                f"the snapshot would delete {of}, and at most {self.max_deleted_share:.1%} may be "
+                "deleted at once: check whether it is complete, and accept the day if it is"
             )
         most = self.max_deleted_share
         return RuleResult(DELETED_SHARE, "fail", passed, found, share, most, before)

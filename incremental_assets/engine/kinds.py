@@ -18,7 +18,7 @@ from incremental_assets.table import Table
 
 
 def kind_of(table: Table, mode: Mode = "rebuild", kind: Kind = "advance") -> BatchKind[Any]:
-    """How the table is loaded; what a commit says of a batch depends on neither mode nor kind."""
+    """How the table is loaded; what a commit notes of a batch depends on neither mode nor kind."""
     if table.layer == "bronze":
         retracts = kind == "retract"
         if table.changes.compares_days:

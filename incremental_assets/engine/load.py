@@ -7,10 +7,11 @@ if another run claimed a batch meanwhile, so what was read is what is loaded.
 
 Reading may stage files already, where the gate judges what was written: landed files, gold by day
 and merged gold. No reader sees staged files, and those of days that the gate holds are removed.
-What anybody sees is published here alone, after the gate, and becomes durable in this order: the
-claim, quarantine, side tables and the snapshot of a source, the commit, the record. A load that
-dies between any two of them is settled by the next one: the commit has the outcome, or a fence
-makes it impossible.
+Before it a table is changed in nothing but columns that are added or widened, and the base that
+snapshots are compared with, which saves reading. Rows are published here alone, after the gate, and
+are durable in this order: the claim, quarantine, side tables and the snapshot of a source, the
+commit, the record. A load that dies between any two of them is settled by the next one: the commit
+has the outcome, or a fence makes it impossible.
 
 The lock, the settling of what an earlier load left and the comparison of ledger and table surround
 this, for both kinds of load: in `lakehouse.py`, and in `engine/target_load.py`.

@@ -153,7 +153,7 @@ class TableSettling(Settling):
 
     @property
     def has_side_table(self) -> bool:
-        return self.table.is_typed and self.table.write.by_key
+        return self.table.has_side_table
 
     def log_state(self) -> LogState:
         return log_state_of(self.settings, self.table)

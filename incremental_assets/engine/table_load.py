@@ -190,7 +190,14 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         self._kind.quarantine(self.batch, frames, read, judged)
 
     def stage(self, frames: Frames, read: Any, judged: Outcome) -> StagedWrite | None:
-        return self._kind.stage(self.batch, frames, read, judged)
+        write, table = self._kind.stage(self.batch, frames, read, judged), self.table
+        if write is not None and write.side and not table.has_side_table:
+            raise DefinitionError(
+                f"{table.name}: {type(table.write).__name__}() keeps rows beside the table "
+                "(`side`), and only a silver table with a key has a side table. Nothing was "
+                "published."
+            )
+        return write
 
     def commit(self, read: Any, judged: Outcome, write: StagedWrite | None) -> Outcome:
         if write is None:

@@ -204,7 +204,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         )
         require_completed(target.write, target.name, changes)
         write = target.write.stage(frames, self._destination(), changes)
-        return replace(write, side=(*first, *write.side))
+        return replace(write, side=(*(first or ()), *write.side))
 
     def commit(self, read: SourceWindow, judged: _Judged, write: StagedWrite | None) -> Loaded:
         assert write is not None

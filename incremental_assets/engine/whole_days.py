@@ -17,13 +17,13 @@ def stage_whole_days(
 ) -> StagedWrite:
     """Stage all rows of the days of a batch, as if the table had none; they replace these days.
 
-    Raises DefinitionError for a write that takes rows along from the files that are replaced.
+    Raises DefinitionError for a write that looks keys up in the files that are replaced.
     """
     staged = write.stage(frames, replace(to, keep=no_file), changes)
-    if staged.replaced:
+    if staged.replaced or staged.searched_files:
         raise DefinitionError(
-            f"{to.name}: {write} took rows along from files of days that are rebuilt, so rows "
-            "that are no longer in them would stay. Nothing was published. Look keys up by "
-            "`to.merge`, or in the files that `to.keep` names alone."
+            f"{to.name}: {write} looked keys up in files of days that are rebuilt, so rows that "
+            "are no longer in them would stay, and others be missing. Nothing was published. Look "
+            "keys up by `to.merge`, or in the files that `to.keep` names alone."
         )
     return replace(staged, replaced_by=("dt", tuple(to.days)))

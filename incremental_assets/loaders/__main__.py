@@ -1,4 +1,4 @@
-"""`python -m incremental_assets.loaders` shows the four loaders: the demo, from the retailer's."""
+"""`python -m incremental_assets.loaders` is the demo of the four loaders."""
 
 import sys
 

@@ -40,8 +40,8 @@ class TimestampBasedLoader(IncrementalLoader):
         The source is Delta, Parquet, JSON lines or CSV with a header, a file or a folder. Its
         timestamp column is a timestamp, a date or ISO 8601 text, UTC unless an offset is given.
         `lookback` reads again what lies so far below the watermark, for rows that become visible
-        late. `nulls` and `future` are what happens to rows without a timestamp and of those more
-        than `max_clock_skew` ahead of the clock. `max_records` takes the lowest first.
+        late. `nulls` and `future` decide what happens to rows without a timestamp, and to those
+        more than `max_clock_skew` ahead of the clock. `max_records` takes the lowest first.
         `start_from` is the watermark of a target that was filled by other means; the load begins
         above it. `deleted_column` marks rows as deleted (`deleted_at`, `is_deleted`): null, false,
         no, off, 0 and "" mean that a row is live, any other value deletes its key. The `options` of

@@ -15,7 +15,7 @@ from incremental_assets.table import Table
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LAYER = "{layer}"
 # Dagster's jobs of the assets of a code location, which its UI and its backfills launch. Runs and
-# GraphQL name them so; no public attribute tells them from other jobs.
+# GraphQL name them so; no public attribute distinguishes them from other jobs.
 _ASSET_JOB = "__ASSET_JOB"
 
 

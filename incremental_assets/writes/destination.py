@@ -24,6 +24,7 @@ from incremental_assets.delta.side_table import (
 )
 from incremental_assets.delta.stage import Staged, folder_of, stage
 from incremental_assets.delta.staged_write import SideRows, StagedWrite
+from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
 
 DELETED_BECAUSE = "deleted"
@@ -99,7 +100,15 @@ class Destination:
 
     @property
     def earlier(self) -> str:
-        """SQL for `merge`, which compares `order`: whether a row is earlier than the table's."""
+        """SQL for `merge`, which compares `order`: whether a row is earlier than the table's.
+
+        Raises DefinitionError for gold, whose rows have no order.
+        """
+        if not self.order:
+            raise DefinitionError(
+                f"{self.name}: rows of a gold table have no order, so none is earlier. Each row of "
+                'a batch is the one that counts: merge it with wins="true".'
+            )
         return f"{struct_of(self.order)} < {struct_of(self.order, f'{OLD}.')}"
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -110,8 +110,11 @@ def test_scans_end_the_same_backwards_and_twice(
     assert_any_order(lake, [page.ADMISSIONS, page.BY_GATE], batches)
 
 
+@dataclass(frozen=True)
 class _LooksEverywhere(WriteStrategy):
-    """Looks keys up in all files, also in those of days that are rebuilt."""
+    """Looks keys up in all files, also in those of days that are rebuilt; rows win, or none does."""
+
+    wins: bool
 
     by_key: ClassVar[bool] = True
 
@@ -119,22 +122,49 @@ class _LooksEverywhere(WriteStrategy):
         rows = to.as_written(changes)
         if not DeltaTable(to.path).file_uris():
             return to.stage(rows)
-        write, _ = merge(frames, rows, to.path, to.folder, to.key, F.lit(True))
+        write, _ = merge(frames, rows, to.path, to.folder, to.key, F.lit(self.wins))
         return write
 
 
+@pytest.mark.parametrize("wins", [True, False])
 def test_a_write_that_looks_into_days_that_are_rebuilt_publishes_nothing(
-    lake: Lake, page: SimpleNamespace
+    lake: Lake, page: SimpleNamespace, wins: bool
 ) -> None:
-    table = replace(page.ADMISSIONS, write=_LooksEverywhere())
+    table = replace(page.ADMISSIONS, write=_LooksEverywhere(wins))
     lake.land("scans", DAY, [scan("a", "west", "19:10"), scan("b", "east", "19:20")], "all.jsonl")
     lake.run(table)
     lake.land("scans", DAY, [scan("a", "north", "19:30")], "all.jsonl")
 
-    with pytest.raises(DefinitionError, match=r"admissions: _LooksEverywhere\(\) took rows along"):
+    with pytest.raises(
+        DefinitionError, match=r"admissions: _LooksEverywhere.* looked keys up in files of"
+    ):
         lake.run(table)
 
     assert gates(lake, table) == [("a", "west"), ("b", "east")]
+
+
+class _KeepsBeside(ReplaceDay):
+    """Stages rows for a side table, which gold has not."""
+
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        beside = to.side(changes.rows.withColumn("_deleted", F.lit(False)), changes.own)
+        return replace(super().stage(frames, to, changes), side=(beside,))
+
+
+def test_a_gold_table_keeps_nothing_beside_it(lake: Lake, page: SimpleNamespace) -> None:
+    table = replace(page.BY_GATE, write=_KeepsBeside())
+    lake.land("scans", DAY, [scan("a", "west", "19:10")])
+
+    with pytest.raises(DefinitionError, match=r"_KeepsBeside\(\) keeps rows beside the table"):
+        lake.run(table)
+
+    assert gates(lake, page.ADMISSIONS) == [("a", "west")]
+    assert not DeltaTable(f"{lake.settings.lake}/gold/admissions_by_gate").file_uris()
+
+
+def test_in_gold_no_row_is_earlier() -> None:
+    with pytest.raises(DefinitionError, match="rows of a gold table have no order"):
+        _ = Destination("gold/x", "x", 1, ("id",)).earlier
 
 
 class _Of(WriteStrategy):
@@ -175,7 +205,7 @@ LOG = Table("bronze/log", "", reads=(LandedFiles("log"),), write=Append(), chang
         (
             "ADMISSIONS",
             {"write": _Of()},
-            r"_Of\(\) says neither that every row stays \(`appends`\)",
+            r"_Of\(\) declares neither that all rows stay \(`appends`\)",
         ),
         ("ADMISSIONS", {"write": RecomputeKeys()}, r"RecomputeKeys\(\) recomputes keys"),
         ("ADMISSIONS", {"write": DeleteInsert()}, r"depend on which rows come in one load"),
