@@ -124,6 +124,15 @@ def whole_number(text: Column, kind: str) -> Column:
     )
 
 
+def significant_digits(number: Column) -> Column:
+    """The digits of a number's text without the zeros around them; of a power those before the E.
+
+    A double keeps a number if both have the same ones.
+    """
+    digits = F.translate(F.substring_index(number, "E", 1), "-.", "")
+    return F.regexp_replace(digits, "^0+|0+$", "")
+
+
 def _as_it_is(text: Column, kind: DataType) -> Column:
     return text
 

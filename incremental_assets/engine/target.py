@@ -177,9 +177,10 @@ def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRe
 
     What the target is to start from counts for its first load: later ones have the watermark.
     """
+    fixed = target.fixed or target.changes.reading(target.source).fix()
     return ReadRequest(
         target.name,
-        target.fixed or target.changes.reading(target.source).fix(),
+        fixed.with_as_written((*target.key, *target.partition_by)),
         state,
         now,
         target.key,

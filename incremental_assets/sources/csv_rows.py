@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntFlag
 from functools import reduce
 
@@ -32,7 +32,13 @@ from incremental_assets.sources.rows import (
     with_facts,
 )
 from incremental_assets.sources.stored_files import DataFiles
-from incremental_assets.typed_text import LARGEST_DOUBLE, is_text, read_text, read_whole
+from incremental_assets.typed_text import (
+    LARGEST_DOUBLE,
+    is_text,
+    read_text,
+    read_whole,
+    significant_digits,
+)
 
 # Without a text for null of their own, Spark reads `""` as null too; no data holds this one.
 _OPTIONS = {
@@ -49,9 +55,8 @@ _LETTERS = [ord(sign) for sign in "tTfF"]
 _WHOLE = r"^-?(?:0|[1-9][0-9]{0,18})$"
 _SURELY_64_BITS = 18
 _SURELY_A_DOUBLE = 15
-_NUMBER = (
-    r"^-?(?:(?:0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+|(?:0|[1-9][0-9]*)(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?$"
-)
+_FRACTION = r"^-?(?:(?:0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+)$"
+_POWER = r"^-?[1-9]\.[0-9]+E-?[0-9]{1,3}$"  # as Spark and Java write doubles; 1E5 may be a code
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _SHORTEST_MOMENT = len("20170102T1011")
@@ -88,7 +93,7 @@ def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
     if not unknown:
         return with_facts(records, [*known.values(), *folders])
     cached = frames.cache(records)
-    columns = known | _found_columns(cached, unknown)
+    columns = known | _found_columns(cached, unknown, reading.as_written)
     return with_facts(cached, [*(columns[name] for name in names), *folders])
 
 
@@ -177,9 +182,12 @@ def _known_column(name: str, kind: DataType) -> OwnColumn:
     return OwnColumn(name, read_whole(text, kind), written=text != "")
 
 
-def _found_columns(records: DataFrame, names: Sequence[str]) -> dict[str, OwnColumn]:
+def _found_columns(
+    records: DataFrame, names: Sequence[str], as_written: Collection[str]
+) -> dict[str, OwnColumn]:
     """Columns with the types that all their values have: one aggregate.
 
+    Those that are to be `as_written` are no doubles: 1.1 and 1.10 are two keys.
     Every value becomes a row of its own, so that one expression checks all of them: one for each
     column took Spark longer to compile than to run.
     """
@@ -187,12 +195,12 @@ def _found_columns(records: DataFrame, names: Sequence[str]) -> dict[str, OwnCol
     values = records.where(F.col("_raw").isNull()).select(texts)
     kinds = F.bit_or(_kind_of(F.col("text"))).alias("kinds")
     rows = values.where(F.col("text") != "").groupBy("at").agg(kinds).collect()
-    found = {row["at"]: CsvKinds(row["kinds"]) for row in rows}
+    found = {names[row["at"]]: _type_for(CsvKinds(row["kinds"])) for row in rows}
+    texts_of = {n for n in as_written if isinstance(found.get(n), DoubleType)}
+    found |= dict.fromkeys(texts_of, StringType())
     return {
-        name: OwnColumn(
-            name, _read(F.col(quoted(name)), _type_for(found.get(at, CsvKinds.NOTHING)))
-        )
-        for at, name in enumerate(names)
+        name: OwnColumn(name, _read(F.col(quoted(name)), found.get(name, StringType())))
+        for name in names
     }
 
 
@@ -204,8 +212,9 @@ def _read(text: Column, kind: DataType) -> Column:
 def _kind_of(text: Column) -> Column:
     """The kind of a value, as one bit; what is cheap to ask comes first.
 
-    `007` is text: as a number it would lose its zeros. A cast is tried last, since one that fails
-    takes a hundred times as long as a regular expression.
+    `007` is text: as a number it would lose its zeros. So are a fraction with more digits than a
+    double keeps, and a power that Spark would not write. A cast is tried last, since one that
+    fails takes a hundred times as long as a regular expression.
     """
     start, length = F.ascii(text), F.length(text)
     fits_a_double = text.try_cast("bigint").between(-LARGEST_DOUBLE, LARGEST_DOUBLE)
@@ -214,6 +223,11 @@ def _kind_of(text: Column) -> Column:
     fits = (length <= _SURELY_64_BITS) | text.try_cast("bigint").isNotNull()
     day = (length == len("2017-01-02")) & text.rlike(_DAY) & text.try_cast("date").isNotNull()
     moment = (length >= _SHORTEST_MOMENT) & read_text(text, TimestampType()).isNotNull()
+    double = text.try_cast("double").cast("string")
+    keeps_digits = (length <= _SURELY_A_DOUBLE) | (
+        significant_digits(text) == significant_digits(double)
+    )
+    number = (text.rlike(_FRACTION) & keeps_digits) | (text.rlike(_POWER) & (text == double))
     return (
         F.when(~start.isin(_MAY_BE_TYPED), CsvKinds.TEXT.value)
         .when(text.rlike(_WHOLE) & fits, whole)
@@ -224,7 +238,7 @@ def _kind_of(text: Column) -> Column:
             ),
         )
         .when(day, CsvKinds.DAY.value)
-        .when(text.rlike(_NUMBER) | text.isin(*_NOT_FINITE), CsvKinds.NUMBER.value)
+        .when(number | text.isin(*_NOT_FINITE), CsvKinds.NUMBER.value)
         .when(moment, CsvKinds.MOMENT.value)
         .otherwise(CsvKinds.TEXT.value)
     )

@@ -34,18 +34,20 @@ from incremental_assets.sources.rows import (
     require_names,
     with_facts,
 )
-from incremental_assets.typed_text import LARGEST_DOUBLE, is_text, read_whole
+from incremental_assets.typed_text import LARGEST_DOUBLE, is_text, read_whole, significant_digits
 
 MOST_FIELDS = 2_000
 _BROKEN = "\ue000broken"  # no field of anybody's data is called that
 _TEXT = StringType()
 _WIDE = DecimalType(38, 0)
+_SURELY_A_DOUBLE = 15
 
 
 class JsonKinds(IntFlag):
     """The kinds of values in a field, as bits.
 
-    LARGE is a whole number that no double is, WIDE one beyond 64 bits.
+    WIDE is a whole number beyond 64 bits. LARGE is a number that no double is, and comes alone
+    (a whole one of 64 bits) or with the number's own kind.
     """
 
     NOTHING = 0
@@ -122,6 +124,11 @@ def _kind_of(value: Column) -> Column:
     whole = name.endswith(",0)") & (digits.try_cast("int") > 18)
     large = ~value.try_cast("bigint").between(-LARGEST_DOUBLE, LARGEST_DOUBLE)
     number = F.when(whole, JsonKinds.WIDE.value).otherwise(JsonKinds.FRACTION.value)
+    keeps_digits = (digits.try_cast("int") <= _SURELY_A_DOUBLE) | (
+        significant_digits(value.try_cast("string"))
+        == significant_digits(value.try_cast("double").cast("string"))
+    )
+    number = F.when(keeps_digits, number).otherwise(number.bitwiseOR(JsonKinds.LARGE.value))
     return (
         F.when(name == "STRING", JsonKinds.TEXT.value)
         .when(

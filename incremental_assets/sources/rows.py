@@ -23,7 +23,7 @@ class Reading:
     `source` is its path, for messages, and `paths` those of all its files. `not_columns` are the
     names of folders `name=value` that are no columns; with `has_text_folders` the others are texts,
     whatever other files there are. With `has_one_schema` the files are known to have the same
-    columns.
+    columns. The columns `as_written` identify rows: what is text in the source is no double.
     """
 
     source: str
@@ -34,6 +34,7 @@ class Reading:
     not_columns: frozenset[str] = frozenset()
     has_text_folders: bool = False
     has_one_schema: bool = False
+    as_written: frozenset[str] = frozenset()
 
     @property
     def merges(self) -> bool:

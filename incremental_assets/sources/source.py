@@ -137,6 +137,13 @@ class FixedSource(ABC):
         """Whether there is nothing to read; a snapshot that is missing deletes no row."""
         return self.version is None and not self.files
 
+    def with_as_written(self, names: Collection[str]) -> FixedSource:
+        """The source for a target whose rows these columns identify.
+
+        Text without a type is not read as a double there, where `1.1` and `1.10` would be one.
+        """
+        return self
+
     @abstractmethod
     def rows(
         self,

@@ -123,6 +123,7 @@ class FixedFiles(FixedSource):
     csv: Csv = RFC_4180
     not_columns: frozenset[str] = frozenset()
     has_text_folders: bool = False
+    as_written: frozenset[str] = frozenset()
 
     @property
     def is_of_one_moment(self) -> bool:
@@ -131,6 +132,9 @@ class FixedFiles(FixedSource):
     @property
     def is_typed(self) -> bool:
         return self.format in _TYPED
+
+    def with_as_written(self, names: Collection[str]) -> FixedFiles:
+        return replace(self, as_written=frozenset(names))
 
     def rows(
         self,
@@ -216,4 +220,4 @@ class FixedFiles(FixedSource):
             require_as_fixed(data, self.format, self.csv)
         paths = tuple(file.path for file in self.files)
         own = self.csv, self.not_columns, self.has_text_folders
-        return Reading(self.path, data, paths, known, *own)
+        return Reading(self.path, data, paths, known, *own, as_written=self.as_written)

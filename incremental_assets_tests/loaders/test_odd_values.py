@@ -236,6 +236,49 @@ def test_numbers_in_csv_stay_apart_and_money_is_the_decimal_that_the_target_decl
     assert place.quarantined() == [["price_unreadable"]]
 
 
+def test_fractions_of_codes_and_of_many_digits_stay_apart(place: Place) -> None:
+    header = "section,part,code,digits,amount,at"
+    rows = [
+        ("1.1", "1", "1E5", "1.234567890123456789", "12.50"),
+        ("1.10", "1", "10E4", "1.234567890123456788", "3.00"),
+        ("1.2", "1.0", "100000", "1e400", "0.1"),
+    ]
+    place.source.mkdir()
+    lines = [header, *(",".join((*row, AT)) for row in rows)]
+    (place.source / "a.csv").write_text("\n".join(lines))
+    by_timestamp(place, ["section", "code"], partition_by="part")
+    (place.source / "b.csv").write_text(f"{header}\n1.10,1,10E4,2,4,{LATER}\n")
+    by_timestamp(place, ["section", "code"], partition_by="part")
+
+    assert place.rows("section", "part", "code", "digits", "amount") == [
+        (*rows[0][:4], 12.5),
+        ("1.10", "1", "10E4", "2", 4.0),
+        (*rows[2][:4], 0.1),
+    ]
+
+
+def test_a_target_whose_key_is_a_double_is_loaded_as_before(place: Place) -> None:
+    columns = {"section": "double", "amount": "double", "at": "timestamp"}
+    ensure_table(str(place.target), "sections", list(columns.items()), ())
+    place.source.mkdir()
+    for file, (section, at) in {"a": ("1.1", AT), "b": ("1.10", LATER)}.items():
+        (place.source / f"{file}.csv").write_text(
+            f"section,amount,at\n{section},1.234567890123456789,{at}\n1.2,1e3,{at}\n"
+        )
+        by_timestamp(place, "section")
+
+    assert place.rows("section", "amount") == [(1.1, 1.2345678901234568), (1.2, 1000.0)]
+    assert place.quarantined() == []
+
+
+def test_numbers_in_json_with_more_digits_than_a_double_are_two_keys(place: Place) -> None:
+    keys = ("2024.00000000000000001", "2024.00000000000000002", "0.5")
+    place.land_lines([f'{{"id": {key}, "at": "{AT}"}}' for key in keys])
+    by_timestamp(place, "id")
+
+    assert place.rows("id") == [(key,) for key in sorted(keys)]
+
+
 def test_a_log_goes_on_with_numbers_as_texts_and_with_truncates_alone(place: Place) -> None:
     def event(number: Any, name: str, word: str = "UPDATE") -> dict[str, Any]:
         return {"id": 1, "n": name, "operation": word, "sequence_num": number}

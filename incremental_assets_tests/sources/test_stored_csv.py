@@ -50,7 +50,33 @@ COLUMNS: Mapping[str, tuple[list[str], str, list[Any]]] = {
     "padded": ([" 1", "2", "3"], "string", [" 1", "2", "3"]),
     "grouped": (['"1,000"', "2", "3"], "string", ["1,000", "2", "3"]),
     "fraction": (["1.5", "-.5", "2."], "double", [1.5, -0.5, 2.0]),
-    "power": (["1e3", "2E-2", "1.5e+2"], "double", [1000.0, 0.02, 150.0]),
+    "power": (["1.0E7", "-2.5E-4", "1"], "double", [1e7, -0.00025, 1.0]),
+    "power of a code": (["1E5", "10E4", "100000"], "string", ["1E5", "10E4", "100000"]),
+    "power of others": (["1e-05", "1.5", "2"], "string", ["1e-05", "1.5", "2"]),
+    "amount": (["12.50", "3.00", "0.10"], "double", [12.5, 3.0, 0.1]),
+    "double": (
+        ["0.30000000000000004", "-123456789012345.67", "0.000000000000000000001"],
+        "double",
+        [0.1 + 0.2, -123456789012345.67, 1e-21],
+    ),
+    "more digits": (
+        ["1.234567890123456789", "1.234567890123456788", "1"],
+        "string",
+        ["1.234567890123456789", "1.234567890123456788", "1"],
+    ),
+    "more digits before the point": (
+        ["12345678901234567890.12", "0.5", ""],
+        "string",
+        ["12345678901234567890.12", "0.5", None],
+    ),
+    "neighbour of a double": (
+        ["123456789012345.67", "123456789012345.68", "1"],
+        "string",
+        ["123456789012345.67", "123456789012345.68", "1"],
+    ),
+    "beyond a double": (["1e400", "0.1", "1"], "string", ["1e400", "0.1", "1"]),
+    "beyond a double in digits": ([f"{10**309}.5", "1", ""], "string", [f"{10**309}.5", "1", None]),
+    "below a double": ([f"0.{'0' * 330}1", "1", ""], "string", [f"0.{'0' * 330}1", "1", None]),
     "whole and fraction": (["1", "2.5", ""], "double", [1.0, 2.5, None]),
     "not finite": (["Infinity", "1", "-Infinity"], "double", [float("inf"), 1.0, -float("inf")]),
     "zero first": (["01.5", "2", "3"], "string", ["01.5", "2", "3"]),
@@ -98,6 +124,14 @@ COLUMNS: Mapping[str, tuple[list[str], str, list[Any]]] = {
     "other quotes": (["'a'", "#b", "`c`"], "string", ["'a'", "#b", "`c`"]),
     "unicode": (["größe", "数", "🙂"], "string", ["größe", "数", "🙂"]),
 }
+KEYS = {
+    "fraction": (["1.1", "1.10"], "string", ["1.1", "1.10"]),
+    "whole and fraction": (["1", "1.0"], "string", ["1", "1.0"]),
+    "whole": (["1", "20"], "bigint", [1, 20]),
+    "known": (["1.1", "1.10"], "double", [1.1, 1.1]),
+    "day": (["2017-01-02", "2017-01-03"], "date", [date(2017, 1, 2), date(2017, 1, 3)]),
+    "text": (["a", "b"], "string", ["a", "b"]),
+}
 ODD_NAMES = ("a b", "a.b", "a`b", "a=b", "it's", "größe", "(a);{b}", "_metadata", "value0", "text")
 
 
@@ -112,6 +146,18 @@ def test_every_column_gets_the_type_that_all_its_values_fit(
     assert {name: found.column(name) for name in COLUMNS} == {n: c[2] for n, c in COLUMNS.items()}
     assert found.column("_unreadable") == [[]] * 3
     assert found.column("_raw") == [None] * 3
+
+
+def test_a_column_that_identifies_rows_is_no_double_that_was_not_one_before(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    rows = [",".join(["1.10", *(values[at] for values, _, _ in KEYS.values())]) for at in range(2)]
+    put(tmp_path / "a.csv", "\n".join([",".join(["amount", *KEYS]), *rows]) + "\n")
+
+    found = read(spark, fix(tmp_path).with_as_written(KEYS), {"known": DoubleType()})
+
+    assert found.own == {"amount": "double", **{name: kind for name, (_, kind, _) in KEYS.items()}}
+    assert {name: found.column(name) for name in KEYS} == {n: k[2] for n, k in KEYS.items()}
 
 
 def test_any_name_in_a_header_is_the_name_of_a_column(tmp_path: Path, spark: SparkSession) -> None:
