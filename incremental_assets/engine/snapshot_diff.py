@@ -73,8 +73,8 @@ def _part(value: Column) -> Column:
     return F.when(as_it_is, json).otherwise(text)
 
 
-def _as_identified_now(key: Sequence[str]) -> Column:
-    """A stored key as `_identity` has it: before, numbers and booleans were stored as such."""
+def as_identified_now(key: Sequence[str]) -> Column:
+    """A stored key as `identified` has it: before, numbers and booleans were stored as such."""
     return F.when(F.col(KEY).rlike(_ALL_TEXTS), F.col(KEY)).otherwise(_identity(key))
 
 
@@ -212,7 +212,7 @@ def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataF
     if base is not None:
         rows = rows.where(f"_landing_day > '{base.until}'").unionByName(base.rows(session))
     rows = rows.where(f"{KEY} IS NOT NULL AND {where}")
-    rows = rows.withColumn(KEY, _as_identified_now(comparison_of(batch).key))
+    rows = rows.withColumn(KEY, as_identified_now(comparison_of(batch).key))
     # Of one key, an older version may have found a delete of `9` and an insert of `"9"` on one day.
     # A table over it may have either; the next snapshot has the row, which is then inserted again.
     order = F.struct("_landing_day", F.col(OPERATION) == "delete")

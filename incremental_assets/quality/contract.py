@@ -133,25 +133,20 @@ class Contract:
         }
         # An object or array has a text, too, so without one there is nothing, or JSON null.
         judged = [n for n, kind in self.columns.items() if kind.on_type_error != "discard"]
-        misfits = {n: f"(`{n}` IS NULL AND {texts[n]} IS NOT NULL)" for n in judged}
-        otherwise_named = {
-            n: f"({texts[n]} IS NULL AND array_contains({_OTHER_CASE}, '{n.lower()}'))"
+        in_other_case = {n: f"array_contains({_OTHER_CASE}, '{n.lower()}')" for n in judged}
+        misfits = {
+            n: f"(CASE WHEN {texts[n]} IS NULL THEN {in_other_case[n]} ELSE `{n}` IS NULL END)"
             for n in judged
         }
         # In a struct: what a transform does to all texts of a row is not meant for these.
         texts_of = F.struct(*(F.expr(texts[name]).alias(name) for name in expected))
         expected_texts = {EXPECTED: texts_of} if expected else {}
-        rows = rows.withColumns({**typed, **self._named(texts, shapes), **expected_texts})
+        other_case = {_OTHER_CASE: self._in_other_case({n: texts[n] for n in judged}, shapes)}
+        named = self._named(texts, shapes) | other_case
+        rows = rows.withColumns({**typed, **named, **expected_texts})
         rows = rows.withColumns(
-            {
-                "_unreadable": _those(misfits),
-                FURTHER: self._further(expected, shapes),
-                _OTHER_CASE: self._in_other_case(judged, shapes),
-            }
+            {"_unreadable": _those(misfits), FURTHER: self._further(expected, shapes)}
         )
-        both = F.concat("_unreadable", _those(otherwise_named))
-        unreadable = F.when(F.col(_OTHER_CASE).isNull(), F.col("_unreadable")).otherwise(both)
-        rows = rows.withColumn("_unreadable", unreadable)
         helpers = (name for name in rows.columns if name.startswith(_TEXT))
         return rows.drop(_FIELDS, _VALUES, "_names", "_texts", _JOINED, _OTHER_CASE, *helpers)
 
@@ -208,20 +203,25 @@ class Contract:
             and self.of_new(name) == "evolve"
         }
 
-    def _in_other_case(self, declared: Sequence[str], shapes: Sequence[Shape]) -> Column:
+    def _in_other_case(self, texts: Mapping[str, str], shapes: Sequence[Shape]) -> Column:
         """The names, in lower case, of fields with a value that are declared in another case.
 
-        Null in a row without such a name, as nearly every one is: none of its values is looked at.
+        Null in nearly every row: names are looked at only where a declared field has no text, and
+        the shape is not known to have no such name; values only where there is one.
         """
         none = F.lit(None).cast("array<string>")
-        if not declared:
+        if not texts:
             return none
-        folded = {name.lower() for name in declared}
-        among = ",".join(f"'{name}'" for name in sorted(folded))
+        folded = {name.lower() for name in texts}
+        among, declared = (
+            ",".join(f"'{name}'" for name in sorted(names)) for names in (folded, self.columns)
+        )
+        is_such = f"lower(n) IN ({among}) AND NOT n IN ({declared})"
+        lacks = " OR ".join(f"{text} IS NULL" for text in texts.values())
         looked_at = F.expr(
-            f"CASE WHEN exists({UNDECLARED}, n -> lower(n) IN ({among})) THEN transform("
+            f"CASE WHEN {lacks} THEN CASE WHEN exists(_names, n -> {is_such}) THEN transform("
             f"map_keys(map_filter(try_cast({PAYLOAD} AS MAP<STRING, VARIANT>), (n, v) -> "
-            f"array_contains({UNDECLARED}, n) AND NOT is_variant_null(v))), n -> lower(n)) END"
+            f"{is_such} AND NOT is_variant_null(v))), n -> lower(n)) END END"
         )
         plain = {
             at: none

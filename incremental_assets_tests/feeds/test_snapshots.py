@@ -23,6 +23,7 @@ from incremental_assets.quality.types import Decimal, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Table, TableInput
+from incremental_assets.verifying import verify
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
@@ -214,6 +215,21 @@ def test_keys_that_an_older_version_stored_as_numbers_are_the_same_keys(
     ]
     current = [row[0] for row in shop.rows("silver/products", *COLUMNS) if row[3] is None]
     assert current == ["1", "2", "5", "9", "a", "true"]
+
+
+def test_keys_that_an_older_version_stored_as_numbers_are_verified(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = lake(tables(Merge())[0])
+    shop.land("products", "2017-01-05", "1.jsonl", skus(1, "a"))
+    with monkeypatch.context() as before:
+        before.setattr(snapshot_diff, "_part", F.to_json)
+        shop.load("2017-01-05")
+    assert operations(shop) == [("05", "insert", '["a"]'), ("05", "insert", "[1]")]
+
+    found = verify(shop.lakehouse, shop.tables["bronze/products"], None)
+
+    assert found.equal, found.rows.examples
 
 
 def test_a_snapshot_with_a_key_twice_is_refused_and_nothing_is_loaded(lake: Lakes) -> None:
