@@ -36,6 +36,7 @@ from incremental_assets.quality.gate import (
 )
 from incremental_assets.quality.judge import (
     RuleResult,
+    in_other_case,
     judge_day,
     judge_fields,
     judge_rows,
@@ -120,6 +121,8 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
     asked = judges_volume(batch.table.rules)
     volume = added_up(history, lambda entry: entry.rows_counted) if asked else {}
     contract, columns = contract_of(batch.table), _asked(batch)
+    own = {name.lower() for name in read.rows.columns}  # what a transform adds did not grow
+    grown = [name for name in batch.columns if name.lower() not in own]
     for claim in batch.claims:
         gate = counted.days.get(claim.day) or DayGate(claim.day)
         rebuilds = batch.work.mode == "rebuild"
@@ -140,7 +143,7 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
             replace(result, examples=examples_of.get((claim.day, result.rule), ()))
             for result in judge_rows(gate, batch.table.rules, counted)
         ]
-        of_fields = judge_fields(gate, contract, columns)
+        of_fields = judge_fields(gate, contract, columns, grown)
         results[claim.day] = batch.accepting(
             of_rows + of_fields + judge_day(batch.table.rules, counts), claim.day
         )
@@ -156,7 +159,8 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
                 position=json.dumps({"kind": read.kind}) if read.kind else "",
             )
         )
-    return Outcome(entries, results, not_named(counted), counted)
+    notes = [*not_named(counted), *in_other_case(counted, contract, grown)]
+    return Outcome(entries, results, notes, counted)
 
 
 def _asked(batch: Batch) -> list[str]:

@@ -24,6 +24,7 @@ PAYLOAD, UNDECLARED, ABSENT = "_payload", "_undeclared", "_absent"
 FURTHER, EXPECTED, SHAPE = "_of_further", "_of_expected", "_of_shape"
 SHAPE_AT = f"{SHAPE}.at"
 MOST_SHAPES, LONGEST_SHAPE = 8, 200
+_OTHER_CASE = "_of_other_case"
 _JOINED, _BETWEEN_NAMES = "_of_names", "\x1f"
 _FIELDS, _VALUES, _TEXT = "_of_fields", "_of_values", "_of_text_"
 _MOST_TEXTS_BY_SHAPE = 200
@@ -116,8 +117,8 @@ class Contract:
         Takes rows with `payload: variant`; adds the declared columns, `_payload: variant` (the
         payload as it is), `_undeclared: array<string>` (its other fields), `_absent: array<string>`
         (the declared ones that it has not; both null where it is no object) and `_unreadable:
-        array<string>` (the declared fields whose value is there but cannot be read, without those
-        whose misfits are left out).
+        array<string>` (the declared fields whose value is there but cannot be read, or is there in
+        a field whose name differs in case alone; without those whose misfits are left out).
 
         The texts of undeclared fields that are `expected` are taken out in the same go, as the
         struct `_of_expected`; `_of_further: boolean` is whether a row may have others that become
@@ -131,20 +132,23 @@ class Contract:
             for name, kind in self.columns.items()
         }
         # An object or array has a text, too, so without one there is nothing, or JSON null.
+        judged = [n for n, kind in self.columns.items() if kind.on_type_error != "discard"]
+        in_other_case = {n: f"array_contains({_OTHER_CASE}, '{n.lower()}')" for n in judged}
         misfits = {
-            name: f"(`{name}` IS NULL AND {texts[name]} IS NOT NULL)"
-            for name, kind in self.columns.items()
-            if kind.on_type_error != "discard"
+            n: f"(CASE WHEN {texts[n]} IS NULL THEN {in_other_case[n]} ELSE `{n}` IS NULL END)"
+            for n in judged
         }
         # In a struct: what a transform does to all texts of a row is not meant for these.
         texts_of = F.struct(*(F.expr(texts[name]).alias(name) for name in expected))
         expected_texts = {EXPECTED: texts_of} if expected else {}
-        rows = rows.withColumns({**typed, **self._named(texts, shapes), **expected_texts})
+        other_case = {_OTHER_CASE: self._in_other_case({n: texts[n] for n in judged}, shapes)}
+        named = self._named(texts, shapes) | other_case
+        rows = rows.withColumns({**typed, **named, **expected_texts})
         rows = rows.withColumns(
             {"_unreadable": _those(misfits), FURTHER: self._further(expected, shapes)}
         )
         helpers = (name for name in rows.columns if name.startswith(_TEXT))
-        return rows.drop(_FIELDS, _VALUES, "_names", "_texts", _JOINED, *helpers)
+        return rows.drop(_FIELDS, _VALUES, "_names", "_texts", _JOINED, _OTHER_CASE, *helpers)
 
     def _with_texts(
         self, rows: DataFrame, expected: Sequence[str], shapes: Sequence[Shape]
@@ -198,6 +202,33 @@ class Contract:
             and name.lower() not in taken
             and self.of_new(name) == "evolve"
         }
+
+    def _in_other_case(self, texts: Mapping[str, str], shapes: Sequence[Shape]) -> Column:
+        """The names, in lower case, of fields with a value that are declared in another case.
+
+        Null in nearly every row: names are looked at only where a declared field has no text, and
+        the shape is not known to have no such name; values only where there is one.
+        """
+        none = F.lit(None).cast("array<string>")
+        if not texts:
+            return none
+        folded = {name.lower() for name in texts}
+        among, declared = (
+            ",".join(f"'{name}'" for name in sorted(names)) for names in (folded, self.columns)
+        )
+        is_such = f"lower(n) IN ({among}) AND NOT n IN ({declared})"
+        lacks = " OR ".join(f"{text} IS NULL" for text in texts.values())
+        looked_at = F.expr(
+            f"CASE WHEN {lacks} THEN CASE WHEN exists(_names, n -> {is_such}) THEN transform("
+            f"map_keys(map_filter(try_cast({PAYLOAD} AS MAP<STRING, VARIANT>), (n, v) -> "
+            f"{is_such} AND NOT is_variant_null(v))), n -> lower(n)) END END"
+        )
+        plain = {
+            at: none
+            for at, shape in enumerate(shapes)
+            if folded.isdisjoint(map(str.lower, self._undeclared_of(shape)))
+        }
+        return _by_shape(plain, looked_at)
 
     def _undeclared_of(self, shape: Shape) -> list[str]:
         return [name for name in shape if name not in self.columns]
@@ -259,6 +290,20 @@ class Contract:
                 grown.append(name)
                 taken.add(name.lower())
         return grown
+
+    def in_other_case(self, found: Iterable[str], known: Iterable[str]) -> list[str]:
+        """The fields of a batch that only their case keeps out of an undeclared column, described.
+
+        `found` are the fields of a batch, `known` the columns that the table has.
+        """
+        fields = set(found)
+        columns = {name.lower(): name for name in self.grown(fields, known)}
+        return [
+            f"{name} differs from the column {columns[name.lower()]} only in case, and stays in "
+            "bronze: repair the feed"
+            for name in sorted(fields - set(self.columns))
+            if columns.get(name.lower(), name) != name
+        ]
 
     def refused(self, found: Iterable[str]) -> list[str]:
         """The fields of a batch that the contract refuses, each described."""

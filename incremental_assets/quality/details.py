@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -31,15 +33,22 @@ def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
     def detail(reason: Column) -> Column:
         field = F.regexp_replace(reason, f"{UNREADABLE}$", "")
         text = F.to_json(F.try_element_at(fields, field))
+        others = F.array_join(F.filter(F.map_keys(fields), _differs_in_case_from(field)), ", ")
+        only_case = F.concat(field, F.lit(": is there as "), others, F.lit(", in another case"))
         more = F.when(F.length(text) > _LONGEST, "…").otherwise("")
         value = F.concat(F.substring(text, 1, _LONGEST), more)
         unfit = F.concat(
             field, F.lit(": "), value, F.lit(" is no "), F.try_element_at(types, field)
         )
-        return F.when(reason == LINE, _of_line()).otherwise(unfit)
+        is_named_so = (F.coalesce(text, F.lit("null")) == "null") & (others != "")
+        return F.when(reason == LINE, _of_line()).when(is_named_so, only_case).otherwise(unfit)
 
     details = F.filter(F.transform(unread, detail), lambda text: text.isNotNull())
     return rows.withColumn(DETAILS, details)
+
+
+def _differs_in_case_from(field: Column) -> Callable[[Column], Column]:
+    return lambda name: (F.lower(name) == F.lower(field)) & (name != field)
 
 
 def _of_line() -> Column:

@@ -123,9 +123,13 @@ class FieldNames:
         return F.expr(f"bool_or({here})")
 
     def _matters(self, name: Column) -> Column:
-        """Whether a field that is not known is to hold the day, or may become a column."""
-        taken = {n.lower() for n in self.known} | RESERVED
+        """Whether a field that is not known is to hold the day, or may become a column.
+
+        Or would be one, if its name had the case of the undeclared column.
+        """
+        taken, grown = {n.lower() for n in self.known} | RESERVED, self._grown_in_lower_case()
         column = F.lit(self.has_room()) & _can_be_column(name) & ~F.lower(name).isin(list(taken))
+        column = column | F.lower(name).isin(sorted(grown)) if grown else column
         return self._becomes(name, "freeze") | (self._becomes(name, "evolve") & column)
 
     def _does_matter(self, name: str) -> bool:
@@ -134,7 +138,12 @@ class FieldNames:
         taken = {n.lower() for n in self.known} | RESERVED
         can_be = COLUMN.fullmatch(name) is not None and len(name) <= LONGEST_NAME
         column = self.has_room() and can_be and name.lower() not in taken
+        column = column or name.lower() in self._grown_in_lower_case()
         return policy == "freeze" or (policy == "evolve" and column)
+
+    def _grown_in_lower_case(self) -> frozenset[str]:
+        grown = (name.lower() for name in self.known if name not in self.contract.columns)
+        return frozenset(grown) - RESERVED
 
     def _becomes(self, name: Column, policy: str) -> Column:
         named, others = self.named([policy]), self.named({*self.contract.on_new_column.values()})

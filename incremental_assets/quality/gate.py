@@ -96,10 +96,11 @@ def structural_rules(contract: Contract | None) -> Mapping[str, tuple[str, Sever
     }
     if contract is None:
         return found
-    found[PRESENT] = (
-        "Each required column is in some row, and none seems to have been renamed.",
-        "warn",
+    text = (
+        "Each required column is in some row, none seems to have been renamed, and no field "
+        "differs from an undeclared column only in case."
     )
+    found[PRESENT] = (text, "warn")
     if contract.freezes_new:
         found[DECLARED] = ("The rows have no field that the contract does not declare.", "fail")
     if contract.freezes_values:

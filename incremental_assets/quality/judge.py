@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from incremental_assets.errors import GateError
@@ -88,8 +88,13 @@ def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[R
     return results
 
 
-def judge_fields(gate: DayGate, contract: Contract, asked: Iterable[str]) -> list[RuleResult]:
-    """The results of a contract for a day's fields; the `asked` columns have to be in some row."""
+def judge_fields(
+    gate: DayGate, contract: Contract, asked: Iterable[str], columns: Collection[str] = ()
+) -> list[RuleResult]:
+    """The results of a contract for a day's fields; the `asked` columns have to be in some row.
+
+    `columns` are undeclared ones that the table has.
+    """
     results = []
     if contract.freezes_new:
         unknown = contract.refused(gate.fields)
@@ -109,6 +114,7 @@ def judge_fields(gate: DayGate, contract: Contract, asked: Iterable[str]) -> lis
         found = "; ".join(misfit_texts) or "all values can be read"
         results.append(_fields_result(FIT, "fail", sum(misfits.values()), found, gate))
     missing = contract.missing(gate.fields, asked) if gate.fields else []
+    missing += contract.in_other_case(gate.fields, columns)[:MOST_NAMED]
     found = "; ".join(missing) or "no column is missing"
     results.append(_fields_result(PRESENT, "warn", len(missing), found, gate))
     return results
@@ -118,6 +124,15 @@ def _fields_result(
     rule: str, severity: Severity, broken: int, found: str, gate: DayGate
 ) -> RuleResult:
     return RuleResult(rule, severity, not broken, found, broken, 0, gate.rows)
+
+
+def in_other_case(counted: Counted, contract: Contract, columns: Collection[str] = ()) -> list[str]:
+    """Messages about fields that differ from a column only in case; `columns` as above."""
+    return [
+        f"{gate.day}: {'; '.join(contract.in_other_case(gate.fields, columns)[:MOST_NAMED])}"
+        for gate in counted.days.values()
+        if contract.in_other_case(gate.fields, columns)
+    ]
 
 
 def not_named(counted: Counted) -> list[str]:

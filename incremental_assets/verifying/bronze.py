@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import utc_today
 from incremental_assets.decodable import decodable_stored
-from incremental_assets.engine.snapshot_diff import is_damaged
+from incremental_assets.engine.snapshot_diff import KEY, as_identified_now, is_damaged
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.table_history import TableHistory
@@ -98,7 +98,8 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
         left_out |= _after_a_missing_snapshot(history, known_days, left_out, parts=parts)
     chosen = _days_to_verify(asked, table, tuple(unchanged), left_out)
     rows = RowSelection(span, tuple(chosen.left_out), files=left_out_files)
-    method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, _compared_by_line)
+    compared = partial(_compared_by_line, comparison.key if comparison is not None else ())
+    method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, compared)
     return LakeRebuild(asked, chosen, method, notes)
 
 
@@ -137,7 +138,9 @@ def _plan_files(
     return Plan(tuple(Work("append", "advance", some) for some in each))
 
 
-def _compared_by_line(real: DataFrame, rebuilt: DataFrame) -> Compared:
+def _compared_by_line(key: Sequence[str], real: DataFrame, rebuilt: DataFrame) -> Compared:
+    if key:  # of a snapshot's rows
+        real = real.withColumn(KEY, as_identified_now(key))
     by = Matching(_DAY, (), [name for name in real.columns if name != "_batch"], ("_file",))
     return compare(_decodable(real), _decodable(rebuilt), by)
 

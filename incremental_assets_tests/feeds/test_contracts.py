@@ -116,11 +116,17 @@ def judged(module_lake: Lakes) -> Judged:
         ],
         9: [ticket("k", unitPrice=3)],
         10: [ticket("l", unit_price=3)],
+        11: [
+            ticket("m"),
+            {"ticket_id": "n", "Price": 5},
+            ticket("o", price=None, PRICE=1),
+            ticket("p", price=3),
+        ],
     }
     for day, rows in days.items():
         at = f"2017-01-{day:02}"
         shop.land("tickets", at, "1.jsonl", [row | {"at": f"{at}T10:00"} for row in rows])
-    return Judged(shop, shop.load("2017-01-01...2017-01-10")["silver/tickets"].days)
+    return Judged(shop, shop.load("2017-01-01...2017-01-11")["silver/tickets"].days)
 
 
 def test_what_becomes_of_new_fields_is_reported_by_field(judged: Judged) -> None:
@@ -155,7 +161,8 @@ def test_a_required_field_that_went_or_was_renamed_is_named(judged: Judged) -> N
         assert held.reason.startswith("quarantined_share: 3 of 3 rows")
         assert held.reason.endswith(f"({message})")
     reasons = judged.lake.reasons("silver/tickets")
-    assert reasons.count(("ticket_id_not_null",)) == 9
+    assert reasons.count(("ticket_id_not_null",)) == 6
+    assert reasons.count(("ticket_id_unreadable",)) == 3  # of TICKET_ID
 
 
 def test_an_optional_field_that_seems_to_be_renamed_is_a_warning(judged: Judged) -> None:
@@ -167,6 +174,39 @@ def test_an_optional_field_that_seems_to_be_renamed_is_a_warning(judged: Judged)
     assert found.severity == "warn"
     assert judged.rows(9, "ticket_id", "unitPrice") == [("k", "3")]
     assert judged.of(10).checks["fields_present"].passed
+
+
+def test_a_declared_field_in_another_case_is_quarantined(judged: Judged) -> None:
+    assert judged.rows(11, "ticket_id", "price") == [("m", 2), ("p", 3)]
+    assert sorted(judged.details(11)) == [
+        ["price: is there as PRICE, in another case"],
+        ["price: is there as Price, in another case"],
+    ]
+    assert ("price_unreadable",) in judged.lake.reasons("silver/tickets")
+
+
+def test_a_field_that_differs_from_an_undeclared_column_only_in_case_is_a_warning(
+    lake: Lakes,
+) -> None:
+    shop = lake(*tickets())
+    only_case = "color differs from the column Color only in case, and stays in bronze"
+
+    both = load(shop, ticket("a", Color="red"), ticket("b", color="red"))
+    later = load(shop, ticket("c", color="red"), ticket("d"), file="2.jsonl")
+    as_it_is = load(shop, ticket("e", Color="red"), file="3.jsonl")
+
+    for found in (both, later):
+        assert only_case in found["fields_present"].found
+        assert found["fields_present"].severity == "warn"
+    assert as_it_is["fields_present"].passed
+    assert [row for row in shop.logged if only_case in row]
+    assert shop.rows("silver/tickets", "ticket_id", "Color") == [
+        ("a", "red"),
+        ("b", None),
+        ("c", None),
+        ("d", None),
+        ("e", "red"),
+    ]
 
 
 def test_a_nested_change_is_kept_as_text_or_quarantined(judged: Judged) -> None:

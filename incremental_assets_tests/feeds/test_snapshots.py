@@ -11,8 +11,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pyspark.sql import functions as F
 
 from incremental_assets.changes import SnapshotDiff
+from incremental_assets.engine import snapshot_base, snapshot_diff
 from incremental_assets.errors import SourceError
 from incremental_assets.operations.accept import accept
 from incremental_assets.quality.contract import Contract
@@ -21,6 +23,7 @@ from incremental_assets.quality.types import Decimal, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Table, TableInput
+from incremental_assets.verifying import verify
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
@@ -146,6 +149,87 @@ def test_a_snapshot_that_would_delete_too_much_is_held_and_the_next_one_is_compa
     shop.land("products", "2017-01-08", "1.jsonl", copy(a="A", b="B", d="D", e="E"))
     shop.load("2017-01-08")
     assert operations(shop) == [*there, ("08", "insert", '["e"]')]
+
+
+def skus(*of: Any) -> list[dict[str, Any]]:
+    return [{"sku": sku, "name": "N", "price": 1.5} for sku in of]
+
+
+def test_a_number_and_its_text_are_one_key(lake: Lakes) -> None:
+    shop = lake(*tables(SCD2()))
+    shop.land("products", "2017-01-05", "1.jsonl", skus("a", "b", "c", 9))
+    shop.land("products", "2017-01-06", "1.jsonl", skus("a", "b", "c", 9, "9"))
+    shop.land("products", "2017-01-07", "1.jsonl", skus("a", "b", "c", "9"))
+
+    shop.load("2017-01-05")
+    with pytest.raises(SourceError, match=r'more than once: \["9"\]'):
+        shop.load("2017-01-06")
+    shop.load("2017-01-07")
+
+    assert operations(shop)[4:] == [("07", "update", '["9"]')]
+    assert [row[0] for row in shop.rows("silver/products", *COLUMNS) if row[3] is None] == [
+        *("9", "a", "b", "c")
+    ]
+
+
+def test_a_key_is_the_text_that_a_typed_table_has(lake: Lakes) -> None:
+    shop = lake(*tables(Merge()))
+    one = '{"sku": %s, "name": "N", "price": 1}'
+    numbers = ["7", "9.50", "-0.0", "1e2", "12345678901234567890123", "true", '"01"', '"a\\"[{"']
+    shop.land("products", "2017-01-05", "1.jsonl", [one % sku for sku in (*numbers, '{"a": 1}')])
+
+    shop.load("2017-01-05")
+
+    typed = [sku for (sku,) in shop.rows("silver/products", "sku")]
+    assert len(typed) == len(numbers)
+    found = sorted(json.loads(key)[0] for _, _, key in operations(shop) if key != '[{"a":1}]')
+    assert found == sorted(typed)
+
+
+@pytest.mark.parametrize(
+    "most_files", [1000, pytest.param(0, marks=thorough("feeds/test_snapshots.py: without a base"))]
+)
+def test_keys_that_an_older_version_stored_as_numbers_are_the_same_keys(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch, most_files: int
+) -> None:
+    monkeypatch.setattr(snapshot_base, "MOST_FILES", most_files)
+    shop = lake(*tables(SCD2()))
+    shop.land("products", "2017-01-05", "1.jsonl", skus(1, 2, True, "a", 9))
+    shop.land("products", "2017-01-06", "1.jsonl", skus(1, 2, True, "a", 9, 4))
+    shop.land("products", "2017-01-07", "1.jsonl", skus(1, 2, True, "a", 9, "9"))
+    shop.land("products", "2017-01-08", "1.jsonl", skus(1, 2, True, "a", "9"))
+    with monkeypatch.context() as before:
+        before.setattr(snapshot_diff, "_part", F.to_json)
+        shop.load("2017-01-05...2017-01-08")
+    assert operations(shop)[-2:] == [("07", "insert", '["9"]'), ("08", "delete", "[9]")]
+    there = operations(shop)
+    shop.land("products", "2017-01-09", "1.jsonl", skus(1, 2, True, "a", "9", 5))
+    shop.land("products", "2017-01-10", "1.jsonl", skus(1, "2", True, "a", "9", 5))
+
+    shop.load("2017-01-09...2017-01-10")
+
+    assert [each for each in operations(shop) if each not in there] == [
+        ("09", "insert", '["5"]'),
+        ("09", "insert", '["9"]'),  # silver lacks it: the delete was a mistake
+        ("10", "update", '["2"]'),
+    ]
+    current = [row[0] for row in shop.rows("silver/products", *COLUMNS) if row[3] is None]
+    assert current == ["1", "2", "5", "9", "a", "true"]
+
+
+def test_keys_that_an_older_version_stored_as_numbers_are_verified(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = lake(tables(Merge())[0])
+    shop.land("products", "2017-01-05", "1.jsonl", skus(1, "a"))
+    with monkeypatch.context() as before:
+        before.setattr(snapshot_diff, "_part", F.to_json)
+        shop.load("2017-01-05")
+    assert operations(shop) == [("05", "insert", '["a"]'), ("05", "insert", "[1]")]
+
+    found = verify(shop.lakehouse, shop.tables["bronze/products"], None)
+
+    assert found.equal, found.rows.examples
 
 
 def test_a_snapshot_with_a_key_twice_is_refused_and_nothing_is_loaded(lake: Lakes) -> None:

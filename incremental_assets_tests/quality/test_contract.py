@@ -39,7 +39,7 @@ def test_declared_fields_become_columns_and_the_others_are_kept_as_text(
         ("5", None, ["qty"]),
         (None, None, []),
         (None, None, ["id", "qty"]),
-        (None, None, []),
+        (None, None, ["id", "qty"]),
         (None, None, []),
         (None, None, []),
     ]
@@ -52,6 +52,25 @@ def test_declared_fields_become_columns_and_the_others_are_kept_as_text(
         (None, None),
         (None, None),
     ]
+
+
+def test_a_value_in_a_field_of_another_case_makes_the_declared_one_unreadable(
+    spark: SparkSession,
+) -> None:
+    rows = landed(
+        spark,
+        '{"id":"a","QTY":1}',
+        '{"id":"a","qty":null,"Qty":1,"other":2}',
+        '{"id":"a","qty":1,"QTY":2}',  # the declared one has a value
+        '{"id":"a","QTY":null}',  # nothing is lost
+        '{"id":{"a":1},"QTY":[1],"NOTE":"left out"}',
+    )
+    contract = Contract(id=Text(), qty=Integer(), note=Text(on_type_error="discard"))
+
+    typed = contract.apply(rows).orderBy("i").collect()
+
+    assert [row["_unreadable"] for row in typed] == [["qty"], ["qty"], [], [], ["id", "qty"]]
+    assert not [name for name in typed[0].asDict() if name.startswith("_of_other")]
 
 
 def test_an_undeclared_field_is_read_as_its_text(spark: SparkSession) -> None:
