@@ -135,15 +135,13 @@ class Contract:
         judged = [n for n, kind in self.columns.items() if kind.on_type_error != "discard"]
         in_other_case = {n: f"array_contains({_OTHER_CASE}, '{n.lower()}')" for n in judged}
         misfits = {
-            n: f"(CASE WHEN {texts[n]} IS NULL THEN {in_other_case[n]} ELSE `{n}` IS NULL END)"
-            for n in judged
+            n: f"(`{n}` IS NULL AND ({texts[n]} IS NOT NULL OR {in_other_case[n]}))" for n in judged
         }
         # In a struct: what a transform does to all texts of a row is not meant for these.
         texts_of = F.struct(*(F.expr(texts[name]).alias(name) for name in expected))
         expected_texts = {EXPECTED: texts_of} if expected else {}
-        other_case = {_OTHER_CASE: self._in_other_case({n: texts[n] for n in judged}, shapes)}
-        named = self._named(texts, shapes) | other_case
-        rows = rows.withColumns({**typed, **named, **expected_texts})
+        rows = rows.withColumns({**typed, **self._named(texts, shapes), **expected_texts})
+        rows = rows.withColumn(_OTHER_CASE, self._in_other_case(judged, shapes))
         rows = rows.withColumns(
             {"_unreadable": _those(misfits), FURTHER: self._further(expected, shapes)}
         )
@@ -203,21 +201,21 @@ class Contract:
             and self.of_new(name) == "evolve"
         }
 
-    def _in_other_case(self, texts: Mapping[str, str], shapes: Sequence[Shape]) -> Column:
+    def _in_other_case(self, names: Sequence[str], shapes: Sequence[Shape]) -> Column:
         """The names, in lower case, of fields with a value that are declared in another case.
 
-        Null in nearly every row: names are looked at only where a declared field has no text, and
-        the shape is not known to have no such name; values only where there is one.
+        Null in nearly every row: names are looked at only where a declared column is null, and the
+        shape is not known to have no such name; values only where there is one.
         """
         none = F.lit(None).cast("array<string>")
-        if not texts:
+        if not names:
             return none
-        folded = {name.lower() for name in texts}
+        folded = {name.lower() for name in names}
         among, declared = (
             ",".join(f"'{name}'" for name in sorted(names)) for names in (folded, self.columns)
         )
         is_such = f"lower(n) IN ({among}) AND NOT n IN ({declared})"
-        lacks = " OR ".join(f"{text} IS NULL" for text in texts.values())
+        lacks = " OR ".join(f"`{name}` IS NULL" for name in names)
         looked_at = F.expr(
             f"CASE WHEN {lacks} THEN CASE WHEN exists(_names, n -> {is_such}) THEN transform("
             f"map_keys(map_filter(try_cast({PAYLOAD} AS MAP<STRING, VARIANT>), (n, v) -> "

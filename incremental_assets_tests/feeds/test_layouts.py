@@ -223,6 +223,6 @@ def test_what_a_layout_passes_over_is_named(spark: SparkSession, tmp_path: Path)
     (note,) = unread([bronze], lake.settings)
 
     assert "does not read north/read-me.txt, sales_20240501.tsv in " in note
-    assert note.endswith("as */sales_%Y%m%d.tsv says, such as sales/a/sales_20170105.tsv.")
+    assert note.endswith("as */sales_%Y%m%d.tsv, such as sales/a/sales_20170105.tsv.")
     assert other_format(feed, [SourceFile("sales/north/sales_20240501.tsv", 1)]) == ""
     assert "read as CSV" in other_format(feed, [SourceFile("sales/north/a.parquet", 1)])

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
+from incremental_assets.changes import ChangeLog
 from incremental_assets.changes.new_files import new_files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
@@ -36,7 +37,7 @@ class Pages(FixedSource):
 
 
 def unread(page: SourceFile, known: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    found = new_files(Pages("pages", (page,)), known, None)
+    found = new_files(ChangeLog(), Pages("pages", (page,)), known, None)
     return {file.path: file for file in found.files}
 
 
