@@ -136,7 +136,7 @@ def main() -> None:
     outcomes: list[Outcome] = []
     agreements: list[Agreement] = []
     with tempfile.TemporaryDirectory(prefix="bench-pipelines-") as folder:
-        bench = Bench(Path(folder))
+        bench = Bench(Path(folder), Path(folder) / "landing")
         try:
             for found in _measured(bench, FIRST, FIRST + timedelta(days=days - 1)):
                 if isinstance(found, Outcome):
