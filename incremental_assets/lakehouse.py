@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
 from itertools import groupby
@@ -111,7 +111,8 @@ class Lakehouse:
     def plan(self, table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         """What a load of these days would do now, by a view of the ledger. Changes nothing."""
         now = self.now()
-        return plan_table(table, days, view, self.settings, utc_today(now), now=now)
+        plan = plan_table(table, days, view, self.settings, utc_today(now), now=now)
+        return replace(plan, now=now)
 
     def replay(
         self, table: Table, days: Sequence[date], reason: str = "", run_id: str = ""
@@ -239,7 +240,7 @@ class Lakehouse:
             to_log, since = list[Outcome](), time.monotonic()
             for number, work in enumerate(alike, 1):
                 how = kind or kind_of(table, work.mode, work.kind)
-                steps = TableSteps(lake, table, work, after, run_id, how)
+                steps = TableSteps(lake, table, work, after, run_id, how, plan.now)
                 outcome = self._load_batch(table, work, steps)
                 after = outcome.entries[0].batch
                 to_log.append(outcome)

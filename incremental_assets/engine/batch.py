@@ -53,7 +53,7 @@ class Batch:
     """A claimed batch: what to load, its number, and what it may use.
 
     `versions` are the Delta versions of the upstreams, fixed at the claim; `now` is the one clock
-    reading of the load.
+    reading of the load, for a stored source that by which it was planned.
     """
 
     table: Table

@@ -67,7 +67,8 @@ class LoadContext:
 class TableSteps(Steps[Any, Outcome, Outcome]):
     """Claims the days of a plan, and loads them as their kind of table does.
 
-    `after` is the table's last batch as the plan knew it.
+    `after` is the table's last batch as the plan knew it, and `planned_at` the clock reading of the
+    plan: new rows of a source without days belong to the day that was then.
     """
 
     claims_before_read: ClassVar[bool] = True
@@ -80,6 +81,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         after: int,
         run_id: str,
         kind: BatchKind[Any],
+        planned_at: datetime | None = None,
     ) -> None:
         self._lake = lake
         self.table = table
@@ -87,6 +89,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         self._after = after
         self._run_id = run_id
         self._kind = kind
+        self._planned_at = planned_at if work.source is not None else None
         self._batch: Batch | None = None
         self._started = time.monotonic()
         self._path = f"{lake.settings.lake}/{table.name}"
@@ -176,7 +179,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             view,
             versions,
             lake.settings,
-            now,
+            self._planned_at or now,
             lake.spark,
         )
 

@@ -123,6 +123,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         target = self._target
         deletes = None if read.live is None else ~read.live
         counted = count(read.rows, target.rules, None, None, deletes=deletes, values=read.values)
+        self._request.source.require_read({})
         checks = self._checks(read, counted, deletes)
         require_passed(target.name, checks)
         new = self._advanced(frames, read, counted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 
 from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
 from incremental_assets.sources.source import FixedSource, Version
@@ -70,6 +70,7 @@ class Plan:
     """What to load, and what not: `refused` days with the reason, `idle` ones without.
 
     `notes` are for the log. `waits` names, by day, the files that are there and not to be read yet.
+    `now` is the clock reading by which the days of stored sources were planned.
     """
 
     work: tuple[Work, ...] = ()
@@ -77,6 +78,7 @@ class Plan:
     idle: tuple[date, ...] = ()
     notes: tuple[str, ...] = ()
     waits: Mapping[date, str] = field(default_factory=dict)
+    now: datetime | None = None
 
     @property
     def days(self) -> tuple[date, ...]:

@@ -163,18 +163,20 @@ class ReadBy(Source):
         with of.connected() as connection:
             columns = tuple(dialect.columns(connection, of.relation))
             require_distinct(columns, of.path)
+            # Before what is read is fixed: a row that comes meanwhile changes it for the next load.
+            own = _own_state(of, connection) if of.fingerprint_query else None
             cursor = named(columns, self.cursor, of.path) if self.cursor else None
             settled = _settled(of, connection, cursor)
             found = FixedJdbc(of.path, _FILES, of, columns, cursor, settled)
             for each in found.compared:
                 _refuse_odd(found, connection, each)
             waiting = _waiting(found, connection)
-            if of.fingerprint_query:
-                seen = _own_state(of, connection)
-                if waiting and settled is not None:  # what was left out is new the next time
-                    seen = replace(seen, state=f"{seen.state}:{waiting}:{settled.until}")
-            else:
+            if own is None:
                 seen = dialect.state(connection, of.relation, found.where, columns, cursor)
+            elif waiting and settled is not None:  # what was left out is new the next time
+                seen = replace(own, state=f"{own.state}:{waiting}:{settled.until}")
+            else:
+                seen = own
             return replace(found, seen=seen, notes=_notes(found, waiting))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Exact
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -23,7 +24,7 @@ from incremental_assets.loaders import (
     TimestampBasedLoader,
 )
 from incremental_assets.sources.java_zone import require_utc
-from incremental_assets.sources.jdbc import Jdbc
+from incremental_assets.sources.jdbc import Jdbc, _waiting
 from incremental_assets.table import Table
 from incremental_assets.writes import Append
 from incremental_assets_tests.databases.postgresql import Database
@@ -333,6 +334,26 @@ def test_rows_that_wait_are_new_the_next_time_whatever_the_fingerprint_query_say
     assert source.fix().fingerprint != source.fix().fingerprint
     database.execute("DELETE FROM moves WHERE number = 2")
     assert source.fix().fingerprint == source.fix().fingerprint
+
+
+def test_a_row_that_comes_while_a_table_is_inspected_changes_its_own_fingerprint(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waiting(*inspected: Any) -> int:
+        found = _waiting(*inspected)
+        database.execute("INSERT INTO moves VALUES (2, now())")
+        return found
+
+    database.execute("CREATE TABLE moves (number bigint, at timestamptz)")
+    database.execute("INSERT INTO moves VALUES (1, now() - interval '1 day')")
+    source = Jdbc(database.url, "moves", fingerprint_query="SELECT count(*) FROM moves").read_by(
+        "at"
+    )
+    with monkeypatch.context() as slow:
+        slow.setattr("incremental_assets.sources.jdbc._waiting", waiting)
+        first = source.fix()
+
+    assert source.fix().fingerprint != first.fingerprint
 
 
 def test_what_a_database_cannot_be_read_by_is_refused(database: Database, tmp_path: Path) -> None:

@@ -161,3 +161,23 @@ def test_a_column_of_fractions_is_no_sequence(lake: Lakes) -> None:
 
     with pytest.raises(SourceError, match="cannot be ordered as a sequence"):
         stock.load("2017-01-05", "bronze/movements")
+
+
+def test_a_load_that_midnight_overtakes_reads_the_day_that_it_was_planned_for(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock = lake(*tables(day=None))
+    stock.put_parquet("movements", "1.parquet", movements((1, "05 10:00"), (2, "05 11:00")))
+    stock.now = datetime(2017, 1, 10, 23, 59, 59, tzinfo=UTC)
+    planned = stock.lakehouse.plan
+
+    def plan(*words: Any) -> Any:
+        found = planned(*words)
+        stock.now += timedelta(seconds=2)
+        return found
+
+    monkeypatch.setattr(stock.lakehouse, "plan", plan)
+    stock.load("2017-01-10", "bronze/movements")
+
+    assert stock.bronze("bronze/movements", "id") == [("2017-01-10", "1"), ("2017-01-10", "2")]
+    assert stock.pending_days("bronze/movements") == []

@@ -29,6 +29,7 @@ from incremental_assets.loaders import (
 )
 from incremental_assets.quality.rules import at_least, fail, quarantine, row_count, unique
 from incremental_assets.query import query
+from incremental_assets.sources.source import FixedSource
 from incremental_assets.writes import SCD2, RecomputeKeys
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
@@ -189,6 +190,21 @@ def test_a_rule_that_holds_a_load_names_keys_of_rows_that_break_it(place: Place)
 
     with pytest.raises(GateError, match="amount_at_least_0: 1 of 2 rows failed, such as id=2"):
         load(place, primary_key="id", rules=[fail(at_least("amount", 0))])
+    assert not place.target.exists()
+
+
+def test_a_source_that_is_another_one_once_it_was_read_publishes_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def require_read(*_: object) -> None:
+        raise SourceError("it was created again")
+
+    place.land(rows((1, 1, 1)), SCHEMA)
+    monkeypatch.setattr(FixedSource, "require_read", require_read)
+
+    with pytest.raises(SourceError, match="created again"):
+        load(place)
+
     assert not place.target.exists()
 
 
