@@ -30,9 +30,9 @@ from incremental_assets.retail.feed.products import catalogue_on
 from incremental_assets.retail.feed.users import users_by_landing_day
 
 Sent = TypeVar("Sent")
-Feed = Literal["events", "users", "orders", "inventory_movements", "products"]
-FEEDS: Final[tuple[Feed, ...]] = get_args(Feed)
-TABLES: Final[tuple[Feed, ...]] = ("orders", "inventory_movements")
+FeedName = Literal["events", "users", "orders", "inventory_movements", "products"]
+FEEDS: Final[tuple[FeedName, ...]] = get_args(FeedName)
+TABLES: Final[tuple[FeedName, ...]] = ("orders", "inventory_movements")
 """The feeds that are tables: a Parquet file of rows a day. The others are folders of lines."""
 
 
@@ -44,7 +44,7 @@ class LandedPart:
     `duplicated` (second deliveries, corrections among them) and `bad` are parts of `rows`.
     """
 
-    feed: Feed
+    feed: FeedName
     day: date
     outcome: Literal["written", "left alone", "nothing to land"]
     files: int = 0
@@ -95,7 +95,7 @@ def land(
     bad: float = 0.001,
     sample: float = 1.0,
     broken_day: date | None = None,
-    feeds: Sequence[Feed] = FEEDS,
+    feeds: Sequence[FeedName] = FEEDS,
     *,
     progress: Callable[[str], None],
 ) -> LandSummary:
@@ -151,7 +151,7 @@ def _land(
     days: DayRange,
     shares: Shares,
     broken_day: date | None,
-    feeds: Sequence[Feed],
+    feeds: Sequence[FeedName],
     progress: Callable[[str], None],
 ) -> Iterator[LandedPart]:
     wanted = [feed for feed in _PARTS if feed in feeds]
@@ -170,7 +170,7 @@ def _land(
         yield from landed
 
 
-def _put(store: LandingStore, feed: Feed, day: date, part: _FeedDay) -> LandedPart:
+def _put(store: LandingStore, feed: FeedName, day: date, part: _FeedDay) -> LandedPart:
     if not part.content:
         return LandedPart(feed, day, "nothing to land")
     written = store.put(_path(feed, day), part.content)
@@ -179,11 +179,11 @@ def _put(store: LandingStore, feed: Feed, day: date, part: _FeedDay) -> LandedPa
     return _written(feed, day, part, written)
 
 
-def _written(feed: Feed, day: date, part: _FeedDay, files: int) -> LandedPart:
+def _written(feed: FeedName, day: date, part: _FeedDay, files: int) -> LandedPart:
     return LandedPart(feed, day, "written", files, part.rows, part.late, part.duplicated, part.bad)
 
 
-def _path(feed: Feed, day: date) -> str:
+def _path(feed: FeedName, day: date) -> str:
     return f"{feed}/{day}.parquet" if feed in TABLES else f"{feed}/{day}"
 
 
@@ -260,7 +260,9 @@ def _products(data_set: DataSet, days: Collection[date], shares: Shares) -> Iter
         yield _FeedDay({"part-0.jsonl": lines} if rows else {}, rows=rows, bad=bad)
 
 
-_PARTS: Final[Mapping[Feed, Callable[[DataSet, Collection[date], Shares], Iterator[_FeedDay]]]] = {
+_PARTS: Final[
+    Mapping[FeedName, Callable[[DataSet, Collection[date], Shares], Iterator[_FeedDay]]]
+] = {
     "events": _events,
     "users": _users,
     "orders": _orders,
