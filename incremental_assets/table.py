@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Literal
@@ -18,7 +18,8 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.row_rules import KEY_COMPLETE, key_complete, required
 from incremental_assets.quality.rule import RowRule, Rule, Severity
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.bronze_input import BronzeInput
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.loaded_files import NOTHING_LOADED, LoadedFiles
 from incremental_assets.sources.source import Source
 from incremental_assets.table_checks import check_kinds, check_table
@@ -63,7 +64,7 @@ class AsOf:
         return "valid_to" if self.table.write.keeps_versions else ""
 
 
-TableInput = LandedFiles | Source | SameDay | AsOf
+TableInput = BronzeInput | SameDay | AsOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,22 +165,32 @@ class Table:
         return layer  # type: ignore[return-value]  # the name was checked against the three
 
     @property
-    def feed(self) -> LandedFiles | None:
-        """The landed feed that the table reads, if it is a bronze table."""
-        return next((read for read in self.reads if isinstance(read, LandedFiles)), None)
+    def input(self) -> BronzeInput | None:
+        """The feed or the source that the table reads, if it is a bronze table."""
+        return next((read for read in self.reads if isinstance(read, BronzeInput)), None)
+
+    @property
+    def feed(self) -> Feed | None:
+        """The feed that it reads, where its input is one: files that are listed by day."""
+        return self.input if isinstance(self.input, Feed) else None
 
     @property
     def source(self) -> Source | None:
-        """The source that the table reads in place, if it is a bronze table of no feed."""
-        return next((read for read in self.reads if isinstance(read, Source)), None)
+        """The source that it reads in place, where its input is one: it is fixed whole."""
+        return self.input if isinstance(self.input, Source) else None
 
     @property
     def source_columns(self) -> tuple[tuple[str, str], ...]:
-        """The columns, with their types, that its source adds to those of a bronze table."""
-        return self.source.bronze_columns if self.source is not None else ()
+        """The columns, with their types, that its input adds to those of a bronze table."""
+        return self.input.bronze_columns if self.input is not None else ()
+
+    @property
+    def has_landed_paths(self) -> bool:
+        """Whether its rows are those of landed files, each named by its path."""
+        return self.input is not None and self.input.has_landed_paths
 
     def source_in(self, landing: str) -> Source | None:
-        """The same for this landing root, read by the detector of the table."""
+        """The source for this landing root, read by the detector of the table."""
         source = self.source
         return source and self.changes.reading(source.below(landing))
 
@@ -190,19 +201,19 @@ class Table:
 
         Raises SourceError if the landing root is missing.
         """
-        return None if self.feed is None else self.feed.days(landing, loaded)
+        return None if self.input is None else self.input.landed_days(landing, loaded)
 
     @property
     def why_not_again(self) -> str:
         """Why nothing that it has read can be read again; "" where it can."""
-        return "" if self.source is None else self.changes.why_not_again
+        return "" if self.input is None or self.input.keeps_past else self.changes.why_not_again
 
     @property
     def landing_column(self) -> str | None:
         """The column of a source whose date is a row's landing day."""
-        if self.source is None:
+        if self.input is None:
             return None
-        return self.source.day or self.changes.landing_column
+        return self.input.day or self.changes.landing_column
 
     @property
     def reads_whole_source(self) -> bool:
@@ -291,3 +302,8 @@ class Table:
         if self.layer == "bronze":
             found |= {name: Check(*fields) for name, fields in self.changes.checks().items()}
         return found
+
+
+def feeds_of(tables: Iterable[Table]) -> list[tuple[Table, Feed]]:
+    """The tables that read a feed, each with it."""
+    return [(table, table.feed) for table in tables if table.feed is not None]

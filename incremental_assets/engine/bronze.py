@@ -36,10 +36,9 @@ def landed_rows(frames: Frames, batch: Batch, files: Sequence[SourceFile]) -> Da
     assert feed is not None
     folder = UnpackFolder(batch.settings.lake, batch.table.name, batch.number)
     rows = feed.rows(frames, batch.settings.landing, files, folder)
-    if feed.places.is_by_arrival:
+    landed = feed.day_column(F.col("_file"))
+    if landed is None:
         rows, landed = _with_days(rows, batch), F.col("_landing_day")
-    else:
-        landed = feed.places.day_column(F.substr("_file", F.lit(len(feed.feed) + 2)))
     rows = rows.select(
         F.lit(batch.number).cast("long").alias("_batch"),
         landed.alias("_landing_day"),

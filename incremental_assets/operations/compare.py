@@ -16,7 +16,7 @@ from incremental_assets.plan import pending_days, stale_days
 from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.row_fingerprints import highest
 from incremental_assets.sources.source import FixedSource, Source, Version
 from incremental_assets.table import Table
@@ -78,7 +78,7 @@ def _compared(
 
 
 def _landed(
-    feed: LandedFiles, history: TableHistory, settings: Settings, inspection: PlanInspector
+    feed: Feed, history: TableHistory, settings: Settings, inspection: PlanInspector
 ) -> tuple[str, str, str]:
     days = feed.days(settings.landing, history)
     folders = inspection.listed(feed, settings.landing, days, history)
@@ -87,7 +87,7 @@ def _landed(
     missing = len(loaded - listed)
     more = f"; {counted(missing, 'file')} no longer there" if missing else ""
     return (
-        f"{settings.landing}/{feed.feed}",
+        feed.path_in(settings.landing),
         _files(len(listed), max(days, default=None)),
         _files(len(loaded), max(history.last_committed, default=None)) + more,
     )

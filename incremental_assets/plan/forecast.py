@@ -246,7 +246,7 @@ def _unfinished(table: Table, view: LedgerView) -> str:
 def _no_longer_landed(
     table: Table, view: LedgerView, inspection: PlanInspector, span: DayRange
 ) -> str:
-    listed = {day: files for day, files in inspection.seen(table.feed).items() if day in span}
+    listed = {day: files for day, files in inspection.seen(table.input).items() if day in span}
     missing = no_longer_landed(listed, view.table(table.name))
     if not missing:
         return ""

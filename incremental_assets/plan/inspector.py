@@ -8,8 +8,8 @@ from datetime import date
 
 from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.sources.day_files import DayFiles
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.file_fingerprints import files_by_day
-from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.loaded_files import LoadedFiles
 from incremental_assets.sources.row_fingerprints import rows_by_day
 from incremental_assets.sources.source import FixedSource, Source
@@ -25,7 +25,7 @@ class Inspector:
     """It inspects each time, as a load does: what is claimed must be what exists."""
 
     def listed(
-        self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: LoadedFiles
+        self, feed: Feed, landing: str, days: Sequence[date], loaded: LoadedFiles
     ) -> Mapping[date, DayFiles]:
         """The files of these landing days, as they are listed now."""
         return feed.listing(landing, days, loaded)

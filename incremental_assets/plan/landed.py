@@ -11,13 +11,11 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.digests import Digests
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
-from incremental_assets.plan.unread import other_content, other_format
 from incremental_assets.plan.work import DayWork, Plan, Work, first_load
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.day_files import DayFiles
-from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.layout import DAY_FOLDERS
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.loaded_files import is_as_loaded
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table
@@ -28,7 +26,7 @@ HELD_IS_GONE = "what was held is no longer there"
 
 def plan_landed(
     table: Table,
-    feed: LandedFiles,
+    feed: Feed,
     days: Sequence[date],
     view: LedgerView,
     settings: Settings,
@@ -76,7 +74,7 @@ def plan_landed(
     works = works_of(table, history, fresh, repaired)
     to_read = [file for work in works for file in work.files]
     waiting = [file for files in waits.values() for file in files]
-    noted = other_format(feed, to_read), *other_content(feed, settings.landing, to_read)
+    noted = feed.notes(settings.landing, to_read)
     notes = [note for note in (*noted, _waiting(waiting)) if note]
     if returned:
         notes.append(
@@ -102,7 +100,7 @@ def _without(there: Sequence[SourceFile], waiting: Sequence[SourceFile]) -> Sequ
 
 def _require_same_layout(
     table: Table,
-    feed: LandedFiles,
+    feed: Feed,
     new: Sequence[SourceFile],
     history: TableHistory,
     day: date,
@@ -112,7 +110,7 @@ def _require_same_layout(
     They would be there twice. It reads what is known of all days, so it is not looked for in day
     folders, whose paths have one day each.
     """
-    if not new or feed.layout == DAY_FOLDERS or feed.places.is_by_arrival:
+    if not new or not feed.layout_can_move_files:
         return
     days = history.landing_days()
     for file in new:

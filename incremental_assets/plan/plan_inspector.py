@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from incremental_assets.plan.inspector import CachedInspector
+from incremental_assets.sources.bronze_input import BronzeInput
 from incremental_assets.sources.day_files import DayFiles
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.loaded_files import LoadedFiles
 from incremental_assets.sources.source import FixedSource, Source
 
@@ -17,14 +18,13 @@ from incremental_assets.sources.source import FixedSource, Source
 class PlanInspector(CachedInspector):
     """Lists a source once, and reads each of its days once, however often they are planned."""
 
-    _listed: dict[tuple[LandedFiles, date], DayFiles] = field(default_factory=dict)
+    _listed: dict[tuple[Feed, date], DayFiles] = field(default_factory=dict)
     _fixed: dict[Source, FixedSource] = field(default_factory=dict)
 
     def listed(
-        self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: LoadedFiles
+        self, feed: Feed, landing: str, days: Sequence[date], loaded: LoadedFiles
     ) -> Mapping[date, DayFiles]:
-        # What a table has loaded shows the days of its files, and which deliveries are complete.
-        if feed.places.is_by_arrival or feed.manifest:
+        if feed.listing_needs_loaded:
             found = super().listed(feed, landing, days, loaded)
             self._listed |= {(feed, day): files for day, files in found.items()}
             return found
@@ -33,9 +33,9 @@ class PlanInspector(CachedInspector):
             self._listed[feed, day] = files
         return {day: self._listed[feed, day] for day in days}
 
-    def seen(self, feed: LandedFiles | None) -> dict[date, DayFiles]:
-        """The files of the landing days that were inspected."""
-        return {day: files for (of, day), files in self._listed.items() if of == feed}
+    def seen(self, read: BronzeInput | None) -> dict[date, DayFiles]:
+        """The files of its landing days that were inspected; of a source there are none."""
+        return {day: files for (of, day), files in self._listed.items() if of == read}
 
     def fixed(self, source: Source) -> FixedSource:
         if source not in self._fixed:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial, reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.choices import require_choice
@@ -17,14 +17,23 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.file_identity import FileLike
 from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
-from incremental_assets.sources.archives import UnpackFolder, archive_of, is_archive, unpacked
+from incremental_assets.sources.archives import (
+    UnpackFolder,
+    archive_of,
+    is_archive,
+    remove_leftovers,
+    unpacked,
+    unpacked_of,
+)
 from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.deliveries import Signs
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.landing_root import listing, require_root
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
 from incremental_assets.sources.loaded_files import NOTHING_LOADED, LoadedFiles
+from incremental_assets.sources.other_formats import other_content, other_format
 from incremental_assets.sources.payloads import line_objects, row_objects
 from incremental_assets.sources.rows import no_rows
 from incremental_assets.sources.source_file import SourceFile, require_findable
@@ -54,7 +63,7 @@ _PlaceFiles = tuple[date | None, str, list[StoredFile]]
 
 
 @dataclass(frozen=True, slots=True)
-class LandedFiles:
+class LandedFiles(Feed):
     """A feed of files in folders or with names of a day, `<landing>/<feed>/…`.
 
     `layout` is the pattern of their paths below the feed's folder (`Layout`), by default a folder
@@ -119,9 +128,8 @@ class LandedFiles:
     def days(self, landing: str, loaded: LoadedFiles = NOTHING_LOADED) -> list[date]:
         """The landing days that have a folder or a file.
 
-        `loaded` are the files that a table has loaded. They count where paths have no day: a file
-        that was replaced is of the day on which it came first. Raises SourceError if the landing
-        root is missing.
+        Where paths have no day, `loaded` counts: a file that was replaced is of the day on which it
+        came first.
         """
         require_root(landing)
         with listing(landing):
@@ -132,25 +140,10 @@ class LandedFiles:
             places = self.places.places(self._names(landing))
             return sorted({place.day for place in places if place.day is not None})
 
-    def files(
-        self, landing: str, day: date, loaded: LoadedFiles = NOTHING_LOADED
-    ) -> list[SourceFile]:
-        """The files of a landing day, by path; empty where the feed has none of that day.
-
-        Raises SourceError if the landing root is missing or something cannot be listed.
-        """
-        return self.by_day(landing, [day], loaded)[day]
-
-    def by_day(
-        self, landing: str, days: Collection[date], loaded: LoadedFiles = NOTHING_LOADED
-    ) -> Mapping[date, list[SourceFile]]:
-        """The files of each of these landing days, by path. Raises as `files` does."""
-        return {day: list(files) for day, files in self.listing(landing, days, loaded).items()}
-
     def listing(
         self, landing: str, days: Collection[date], loaded: LoadedFiles = NOTHING_LOADED
     ) -> Mapping[date, DayFiles]:
-        """The files of each of these landing days, as they are listed. Raises as `files` does.
+        """The files of each of these landing days, as they are listed.
 
         An object store is asked once for all that is below the feed where the names of the days'
         folders are not known, or are many.
@@ -200,8 +193,12 @@ class LandedFiles:
             return f"it was modified less than {self.quiet_for} ago"
         return ""
 
+    @property
+    def listing_needs_loaded(self) -> bool:
+        # What was loaded shows the days of its files, and which deliveries are complete.
+        return self.places.is_by_arrival or bool(self.manifest)
+
     def passed_over(self, landing: str) -> list[str]:
-        """The paths below the feed's folder that no load reads, though they are not hidden."""
         require_root(landing)
         passed: list[str] = []
         with listing(landing):
@@ -210,29 +207,46 @@ class LandedFiles:
         return passed
 
     def day_of(self, path: str, loaded: LoadedFiles = NOTHING_LOADED) -> date | None:
-        """The landing day of a path below the landing root; None for none that is known."""
         feed, _, below = path.partition("/")
         if feed != self.feed or any(is_hidden(name) for name in below.split("/")):
             return None
         return loaded.landing_days().get(path) or self.places.day_of(below)
 
     def reads_below(self, path: str) -> bool:
-        """Whether a path below the feed's folder is a place of its layout, or leads to one."""
         return self.places.leads_to(path)
 
     @property
     def example(self) -> str:
-        """A path below the landing root as a file of the feed has it."""
         return f"{self.feed}/{self.places.example}"
+
+    @property
+    def where(self) -> str:
+        if self.layout == DAY_FOLDERS:
+            return "its files lie in a folder for each day, named as 2017-01-31"
+        return f"its files are laid out as {self.layout}, such as {self.example}"
+
+    @property
+    def layout_can_move_files(self) -> bool:
+        return self.layout != DAY_FOLDERS and not self.places.is_by_arrival
+
+    def day_column(self, path: Column) -> Column | None:
+        if self.places.is_by_arrival:
+            return None
+        return self.places.day_column(F.substr(path, F.lit(len(self.feed) + 2)))
+
+    def notes(self, landing: str, files: Sequence[SourceFile]) -> list[str]:
+        other = other_format(self.feed, self.kind, files)
+        content = other_content(self.feed, self.kind, landing, files)
+        return [note for note in (other, *content) if note]
+
+    def remove_leftovers(self, lake: str, table: str) -> None:
+        """Remove what killed batches have unpacked."""
+        remove_leftovers(unpacked_of(lake, table))
 
     def rows(
         self, frames: Frames, landing: str, files: Sequence[SourceFile], folder: UnpackFolder
     ) -> DataFrame:
-        """The rows of some of its files: `payload`, `_raw` and `_file`, the path as listed.
-
-        Of lines, all that are not blank. Archives are unpacked to `folder` until the end of the
-        batch. Raises SourceError for a file of another format.
-        """
+        """The rows of some of its files; archives are unpacked to `folder`."""
         archives = tuple(file for file in files if is_archive(file.path) and file.size)
         plain = tuple(file for file in files if not (is_archive(file.path) and file.size))
         parts = [self._rows(frames, DataFiles(landing, plain))] if plain or not archives else []

@@ -21,6 +21,7 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
+from incremental_assets.sources.bronze_input import BronzeInput
 from incremental_assets.sources.payloads import row_objects, row_payloads
 from incremental_assets.sources.source_file import SourceFile
 
@@ -272,7 +273,7 @@ class FixedSource(ABC):
         return file if file.tag else replace(file, tag=file.modified)
 
 
-class Source(ABC):
+class Source(BronzeInput):
     """Where rows come from. `path` names it, in messages and in the ledger.
 
     Hashable, so that a plan fixes it once. `day` is the column whose UTC date is a row's landing
@@ -281,17 +282,11 @@ class Source(ABC):
     """
 
     path: str
-    day: str | None = None
 
     @property
     def has_offsets(self) -> bool:
         """Whether each of its rows has a position of its own, so that equal rows are several."""
         return False
-
-    @property
-    def bronze_columns(self) -> tuple[tuple[str, str], ...]:
-        """The columns, with their types, that `objects` adds for a bronze table."""
-        return ()
 
     @property
     def can_be_log(self) -> bool:
@@ -306,6 +301,9 @@ class Source(ABC):
     def below(self, landing: str) -> Source:
         """The source, for this landing root."""
         return self
+
+    def path_in(self, landing: str) -> str:
+        return self.below(landing).path
 
     def read_by(self, cursor: str | None) -> Source:
         """The source, for a detector that reads what is new by the column `cursor`, or by none.

@@ -20,7 +20,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import DayWork, Plan, Work, plan_table
 from incremental_assets.plurals import counted
 from incremental_assets.row_hash import payload_hash
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching, compare
@@ -51,7 +51,7 @@ def bronze_rebuild(asked: Asked) -> LakeRebuild:
     return _stored(asked)
 
 
-def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
+def _landed(asked: Asked, feed: Feed) -> LakeRebuild:
     """Files in day folders: those that are as they were when they were loaded."""
     table, history, landing = asked.table, asked.history, asked.lakehouse.settings.landing
     comparison, span = table.changes.comparison, asked.days

@@ -18,7 +18,7 @@ from incremental_assets import fail, rows_delivered
 from incremental_assets.changes import SnapshotDiff
 from incremental_assets.errors import DefinitionError
 from incremental_assets.operations.retract import retractions_of
-from incremental_assets.plan.unread import other_format, unread
+from incremental_assets.plan.unread import unread
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
@@ -224,5 +224,7 @@ def test_what_a_layout_passes_over_is_named(spark: SparkSession, tmp_path: Path)
 
     assert "does not read north/read-me.txt, sales_20240501.tsv in " in note
     assert note.endswith("as */sales_%Y%m%d.tsv, such as sales/a/sales_20170105.tsv.")
-    assert other_format(feed, [SourceFile("sales/north/sales_20240501.tsv", 1)]) == ""
-    assert "read as CSV" in other_format(feed, [SourceFile("sales/north/a.parquet", 1)])
+    landing = lake.settings.landing
+    assert feed.notes(landing, [SourceFile("sales/north/sales_20240501.tsv", 1)]) == []
+    (other,) = feed.notes(landing, [SourceFile("sales/north/a.parquet", 1)])
+    assert "read as CSV" in other
