@@ -142,7 +142,7 @@ def _watermark(table: Table, history: TableHistory) -> str:
     """
     candidates = (e for e in history.newest_first() if e.high or e.kind == "rewind")
     newest = next(candidates, None)
-    if newest is not None and (newest.high or table.source is not None):
+    if newest is not None and newest.high:
         return newest.high
     if table.upstreams:
         names = [read.table.name for read in table.upstreams]
@@ -152,7 +152,7 @@ def _watermark(table: Table, history: TableHistory) -> str:
         }
         return ", ".join(f"{name} batch {high}" for name, high in read.items() if high)
     days = history.last_committed.keys() - history.rewound.keys()
-    return f"landing day {max(days)}" if days and table.feed is not None else ""
+    return table.input.watermark_by_days(days) if table.input is not None else ""
 
 
 def _windows(entry: Entry) -> list[tuple[str, str, str]]:

@@ -135,7 +135,7 @@ def _read(session: SparkSession, batch: Batch, some_of: Callable[[str], _RowsOf]
             for column, value in read.values.items()
             if schema is not None
         }
-        if read.table.feed is None and len(batch.table.same_days) > 1:
+        if not read.table.has_landed_paths and len(batch.table.same_days) > 1:
             # The paths of a stored source are its own, and a row is found again by its file.
             values["_file"] = F.concat_ws(": ", F.lit(name), "_file")
         found.append(with_columns(rows, values))

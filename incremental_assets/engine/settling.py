@@ -41,7 +41,6 @@ from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.consistent import A_MISSING_TABLE, log_state_of
 from incremental_assets.settings import Settings
-from incremental_assets.sources.archives import remove_leftovers, unpacked_of
 from incremental_assets.table import Table
 
 
@@ -172,9 +171,9 @@ class TableSettling(Settling):
         if self.settled:
             outcomes = outcomes_of(view.table(self.name), self.settled)
             self.quarantine.remove_outdated(outdated_rows(outcomes, self.settled), self.log)
-            if self.table.feed is not None:
+            if self.table.input is not None:
                 with cleanup(f"{self.name}: unpacked archives", self.log):
-                    remove_leftovers(unpacked_of(self.settings.lake, self.name))
+                    self.table.input.remove_leftovers(self.settings.lake, self.name)
 
 
 @dataclass(frozen=True)

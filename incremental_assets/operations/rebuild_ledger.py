@@ -145,7 +145,7 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     if not (outdating or days):  # a batch that did nothing, after which numbers go on
         outdating = [_marked(table, last + 1, now.date(), "abandoned", now, 0)]
     again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []
-    files = landed_files(path, table) if there and table.feed is not None else {}
+    files = landed_files(path, table) if there and table.has_landed_paths else {}
     return [
         *logged,
         *outdating,

@@ -23,7 +23,7 @@ from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.retract import plan_retraction
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import Table
+from incremental_assets.table import Table, feeds_of
 
 _SHOWN = 3
 
@@ -182,7 +182,8 @@ def _readers(
     path: str, tables: Sequence[Table], settings: Settings, view: LedgerView
 ) -> list[tuple[Table, date]]:
     """The bronze tables that read a path, each with its landing day."""
-    feeds = {table.feed.feed: table.feed for table in tables if table.feed is not None}
+    of_tables = feeds_of(tables)
+    feeds = {feed.feed: feed for _, feed in of_tables}
     name, _, below = path.partition("/")
     if name not in feeds and below:
         near = get_close_matches(name, feeds, 1)
@@ -191,7 +192,7 @@ def _readers(
             f"{path}: no table reads files of a feed {name!r}{meant} "
             f"The feeds are {', '.join(sorted(feeds)) or 'none'}."
         )
-    days = ((t, t.feed.day_of(path, view.table(t.name))) for t in tables if t.feed is not None)
+    days = ((table, feed.day_of(path, view.table(table.name))) for table, feed in of_tables)
     found = [(table, day) for table, day in days if day is not None]
     if not found:
         feed = feeds.get(name) or next((feeds[n] for n in sorted(feeds)), LandedFiles("orders"))

@@ -223,7 +223,7 @@ def rewind_entries(
     table: Table, history: TableHistory, found: Rewound, why: str, now: datetime
 ) -> list[Entry]:
     """The entries that rewind a table of the lake: one a day, or one for a whole source."""
-    is_whole = table.source is not None and table.landing_column is None
+    is_whole = table.reads_whole_source
     of_source = _before(history.committed, found.to)
     entries = []
     for day in found.days[-1:] if is_whole else found.days:

@@ -12,8 +12,9 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.table import SameDay, Table
+from incremental_assets.table import Table, feeds_of
 
 _NAMED = 3
 
@@ -78,15 +79,16 @@ def missing_below(table: Table, day: date, view: LedgerView, settings: Settings)
     """
     missing: set[str] = set()
     some_are_landed = False
-    for bronze in _landed_below(table):
+    for bronze, feed in _landed_below(table):
         history = view.table(bronze.name)
         loaded: dict[date, set[str]] = {}
         for entry in history.changes(day, 0):
             loaded.setdefault(entry.day, set()).update(file.path for file in entry.files)
         try:
-            listed = _listed_days(bronze, sorted(loaded), view, settings)
+            by_day = feed.by_day(settings.landing, sorted(loaded), history)
         except SourceError:
             continue
+        listed = {file.path for files in by_day.values() for file in files}
         for landed, paths in loaded.items():
             missing |= paths - listed - history.retracted(landed)
             some_are_landed = some_are_landed or not paths.isdisjoint(listed)
@@ -106,16 +108,10 @@ def retract_hint(paths: Sequence[str]) -> str:
     )
 
 
-def _landed_below(table: Table) -> list[Table]:
-    """The bronze tables of landed feeds whose rows of a day the table is built on."""
-    below = [read.table for read in table.upstreams if isinstance(read, SameDay)]
-    if table.layer == "bronze":
-        return []
-    return [
-        bronze
-        for read in below
-        for bronze in ([read] if read.feed is not None else _landed_below(read))
-    ]
+def _landed_below(table: Table) -> list[tuple[Table, Feed]]:
+    """The bronze tables whose rows of a day it is built on, with the feeds that they read."""
+    below = [read.table for read in table.same_days]
+    return [found for read in below for found in (feeds_of([read]) or _landed_below(read))]
 
 
 def _require_not_landed(
@@ -136,16 +132,6 @@ def _listed(table: Table, day: date, view: LedgerView, settings: Settings) -> Se
     feed = table.feed
     assert feed is not None
     return feed.files(settings.landing, day, view.table(table.name))
-
-
-def _listed_days(
-    table: Table, days: Sequence[date], view: LedgerView, settings: Settings
-) -> set[str]:
-    """The files of all of these days, in one look at the landing."""
-    feed = table.feed
-    assert feed is not None
-    found = feed.by_day(settings.landing, days, view.table(table.name))
-    return {file.path for files in found.values() for file in files}
 
 
 def _source_file(file: FileEntry) -> SourceFile:

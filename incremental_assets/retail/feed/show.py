@@ -157,9 +157,7 @@ def _command(words: str, out: Screen) -> None:
 def _next_week(settings: Settings, tables: Sequence[Table]) -> DayRange:
     """The seven days after the last one that has landed, or the first ones of the lake."""
     try:
-        landed = {
-            day for t in tables if t.feed is not None for day in t.feed.days(settings.landing)
-        }
+        landed = {day for t in tables for day in t.landed_days(settings.landing) or ()}
     except SourceError:  # the landing is gone; what was loaded is shown anyway
         landed = set()
     first = max(landed) + ONE_DAY if landed else settings.start_date
