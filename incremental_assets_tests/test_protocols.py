@@ -14,17 +14,26 @@ from pathlib import Path
 import incremental_assets
 from incremental_assets import changes, sources, writes
 from incremental_assets.changes.detector import Detector
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.feed import Feed
 from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.writes import WriteStrategy
 
 ROOT = Path(incremental_assets.__file__).parent
-# The functions that may ask: what a definition says is checked where it is defined, and what a
-# table reads is told apart where it is declared.
-DEFINITIONS = {
-    "table.py": "feed",
-    "table_checks.py": r"_?check_\w+",
+# The functions that may ask: what a definition says is checked where it is defined.
+DEFINITIONS = {"table_checks.py": r"_?check_\w+"}
+# Whether a bronze table's input is listed by day or fixed whole is asked where it is planned,
+# loaded, compared and verified, and where files are listed to be retracted.
+ASK_FOR_FEED_OR_SOURCE = {
+    "engine/bronze.py",
+    "engine/kinds.py",
+    "operations/compare.py",
+    "plan/plan.py",
+    "plan/retract.py",
+    "table.py",
+    "table_checks.py",
+    "verifying/bronze.py",
 }
+_FEED_OR_SOURCE = re.compile(r"\b(?:table|t|read|bronze)\.(?:feed|source)\b")
 
 for package in (changes, sources, writes):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -39,8 +48,8 @@ def kinds(base: type) -> Iterator[type]:
 
 
 def names() -> set[str]:
-    bases = (Detector, WriteStrategy, Source, FixedSource)
-    return {LandedFiles.__name__, *(kind.__name__ for base in bases for kind in kinds(base))}
+    bases = (Detector, WriteStrategy, Feed, Source, FixedSource)
+    return {kind.__name__ for base in bases for kind in kinds(base)}
 
 
 def flags_of_one_kind() -> set[str]:
@@ -136,6 +145,14 @@ def test_nobody_asks_which_detector_write_or_source_it_is() -> None:
         found[name] = (set(asked(file, may_ask)) & kinds_of_all) - own
 
     assert {name: some for name, some in found.items() if some} == {}
+
+
+def test_few_files_ask_whether_a_table_reads_a_feed_or_a_source() -> None:
+    files = {str(f.relative_to(ROOT)): f.read_text() for f in ROOT.rglob("*.py")}
+
+    assert {n for n, text in files.items() if _FEED_OR_SOURCE.search(text)} == (
+        ASK_FOR_FEED_OR_SOURCE
+    )
 
 
 def test_each_function_that_may_ask_does() -> None:
