@@ -51,6 +51,7 @@ _PARAMETERS = {
     "sslmode": "sslmode",
     "sslrootcert": "sslrootcert",
     "sslcert": "sslcert",
+    "sslkey": "sslkey",
     "connectTimeout": "connect_timeout",
     "targetServerType": "target_session_attrs",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from incremental_assets.errors import DefinitionError, SourceError
@@ -69,6 +70,26 @@ def test_a_server_that_does_not_answer_is_reported_in_one_line(
         SourceError, match=r"127\.0\.0\.1:1/shop#a: the database answers: .*refused"
     ):
         Jdbc("jdbc:postgresql://127.0.0.1:1/shop", "a").fix()
+
+
+def test_both_drivers_of_postgresql_get_the_certificate_and_key_of_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def connect(**options: Any) -> None:
+        asked.update(options)
+        raise psycopg.OperationalError("no server")
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    monkeypatch.setenv("DATABASE_USER", "me")
+    source = Jdbc(URL + "?sslmode=verify-full&sslcert=/me.crt&sslkey=/me.pk8", "a")
+
+    with pytest.raises(SourceError, match="no server"):
+        source.fix()
+
+    assert (asked["sslcert"], asked["sslkey"]) == ("/me.crt", "/me.pk8")
+    assert source.dialect.spark_url(source.url) == source.url
 
 
 def test_both_drivers_of_mariadb_take_the_url_alike() -> None:
