@@ -76,6 +76,7 @@ class Frames:
         self._cut = cut or persisted
         self._stack = ExitStack()
         self._kept: dict[Hashable, Any] = {}
+        self._notes: dict[str, None] = {}
 
     @classmethod
     def over(cls, session: SparkSession) -> Frames:
@@ -104,6 +105,15 @@ class Frames:
             self._kept[name] = self._stack.enter_context(opened())
         found: Kept = self._kept[name]
         return found
+
+    def note(self, text: str) -> None:
+        """Add what a source noticed while it was read to the notes of the batch, once."""
+        self._notes[text] = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What sources noticed while they were read."""
+        return tuple(self._notes)
 
     @property
     def is_small(self) -> bool:

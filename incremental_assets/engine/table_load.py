@@ -187,7 +187,8 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         return self._kind.read(self.batch, frames)
 
     def gate(self, frames: Frames, read: Any) -> Outcome:
-        return self._kind.gate(self.batch, frames, read)
+        judged = self._kind.gate(self.batch, frames, read)
+        return replace(judged, notes=(*frames.notes, *judged.notes))
 
     def quarantine(self, frames: Frames, read: Any, judged: Outcome) -> None:
         self._kind.quarantine(self.batch, frames, read, judged)

@@ -136,7 +136,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         by_reason = sorted(
             f"{plurals.counted(rows, 'row')} quarantined: {reason}" for reason, rows in reasons
         )
-        notes = (*warned, *by_reason, *self._request.source.notes, *new.notes)
+        notes = (*warned, *by_reason, *self._request.source.notes, *frames.notes, *new.notes)
         return _Judged(new, checks, notes)
 
     def claim(self) -> None:

@@ -29,8 +29,8 @@ def with_values(
     """The messages, with `payload`, `_key`, and `_raw` where the value is not what it should be."""
     if registry is not None:
         messages = frames.cache(messages)  # which are read for the numbers of their schemas, too
-    found = _with(messages, "value", "payload", value, registry)
-    found = _with(found, "key", "_key", key, registry)
+    found = _with(frames, messages, "value", "payload", value, registry)
+    found = _with(frames, found, "key", "_key", key, registry)
     content, read = F.col("value"), F.col("payload")
     null = F.when(content.isNull(), F.parse_json(F.lit("null")))
     text = decodable_stored(F.col("key").cast("string")).cast("variant")
@@ -44,6 +44,7 @@ def with_values(
 
 
 def _with(
+    frames: Frames,
     messages: DataFrame,
     content: str,
     name: str,
@@ -53,7 +54,7 @@ def _with(
     """The messages, with the value that some bytes are; null where they are none."""
     if kind == "registry":
         assert registry is not None
-        return with_wire_values(messages, content, name, registry)
+        return with_wire_values(frames, messages, content, name, registry)
     if kind == "json":
         return messages.withColumn(name, only_value(_json_text(F.col(content))))
     text = F.col(content).cast("string")

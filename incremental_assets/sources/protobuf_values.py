@@ -3,6 +3,7 @@
 It runs in Spark's Python workers. Names are those of the schema; numbers stay numbers, also those
 of 64 bits; bytes are base64, enums the names of their values, times ISO 8601, and an Any its
 `type_url` and its bytes. A field without a value is null where that is distinct from its default.
+An extension that is set has its full name in brackets, as in Protobuf's own JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _PREFIX = 5
 _WELL_KNOWN = (  # each behind those that it imports
     *("any", "source_context", "type", "api", "duration", "empty", "field_mask", "struct"),
-    *("timestamp", "wrappers"),
+    *("timestamp", "wrappers", "descriptor"),
 )
 # By Protobuf's own JSON, the numbers of 64 bits would be texts; of an Any, it wants the schema.
 _LONG = {"google.protobuf.Int64Value", "google.protobuf.UInt64Value"}
@@ -31,7 +32,8 @@ class ProtobufReader:
     """Reads messages in a registry's wire format: a zero, the schema's number, which message of it.
 
     `schemas` are the descriptors of the files of each number, its own last. A message that cannot
-    be read, has fields that its schema has not, or a value that JSON cannot have, is None.
+    be read, has fields that its schema has not, at any depth, or a value that JSON cannot have, is
+    None.
     """
 
     def __init__(self, schemas: Mapping[int, tuple[bytes, ...]]) -> None:
@@ -54,13 +56,12 @@ class ProtobufReader:
         from google.protobuf.json_format import Error
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
-        from google.protobuf.unknown_fields import UnknownFieldSet
 
         try:
             path, at = _indexes(bytes(content), _PREFIX)
             message = GetMessageClass(self._descriptor(number, path))()
             message.ParseFromString(bytes(content[at:]))
-            if len(UnknownFieldSet(message)):
+            if _has_unknown_fields(message):
                 return None
             return json.dumps(_plain(message), ensure_ascii=False)
         # Beyond those of the parse: a time after the year 9999, a number of a Struct that is NaN.
@@ -78,15 +79,28 @@ class ProtobufReader:
         return described
 
 
-def is_known(files: tuple[bytes, ...]) -> bool:
-    """Whether descriptors are whole: what they import is among them."""
+def why_unknown(files: tuple[bytes, ...]) -> str:
+    """Why descriptors are of no use, such as an import that is missing; "" for whole ones."""
     from google.protobuf.message import DecodeError
 
     try:
         _pooled(files)
-    except (DecodeError, TypeError, KeyError):
-        return False
-    return True
+    except (DecodeError, TypeError, KeyError) as error:
+        lacking = _lacking(files)
+        return f"it imports {', '.join(lacking)}, which is not there" if lacking else str(error)
+    return ""
+
+
+def _lacking(files: tuple[bytes, ...]) -> list[str]:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import DecodeError
+
+    try:
+        own = [FileDescriptorProto.FromString(file) for file in files]
+    except DecodeError:
+        return []
+    there = {f.name for f in own} | {f"google/protobuf/{name}.proto" for name in _WELL_KNOWN}
+    return sorted({name for file in own for name in file.dependency} - there)
 
 
 def _pooled(files: tuple[bytes, ...]) -> Any:
@@ -131,6 +145,13 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), at
 
 
+def _has_unknown_fields(message: Message) -> bool:
+    """Whether a message, or one inside it, has them. They are gone from it then."""
+    whole = len(message.SerializePartialToString())
+    message.DiscardUnknownFields()
+    return len(message.SerializePartialToString()) != whole
+
+
 def _plain(message: Message) -> Any:
     name = message.DESCRIPTOR.full_name
     if name in _LONG:
@@ -139,13 +160,20 @@ def _plain(message: Message) -> Any:
         from google.protobuf.json_format import MessageToDict
 
         return MessageToDict(message)
-    return {field.name: _field(message, field) for field in message.DESCRIPTOR.fields}
+    found = {field.name: _field(message, field) for field in message.DESCRIPTOR.fields}
+    for field, value in message.ListFields():
+        if field.is_extension:
+            found[f"[{field.full_name}]"] = _content(value, field)
+    return found
 
 
 def _field(message: Message, field: FieldDescriptor) -> Any:
     if field.has_presence and not message.HasField(field.name):
         return None
-    value = getattr(message, field.name)
+    return _content(getattr(message, field.name), field)
+
+
+def _content(value: Any, field: FieldDescriptor) -> Any:
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
         kind = entry.fields_by_name["value"]

@@ -19,6 +19,7 @@ from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
+from incremental_assets.sources.avro_types import as_spark_reads
 from incremental_assets.sources.java_zone import java_zone, require_utc
 from incremental_assets.sources.path_columns import folder_columns, relative_path
 from incremental_assets.sources.rows import OwnColumn, Reading, holds, require_names, with_facts
@@ -82,11 +83,18 @@ def avro_parts(session: SparkSession, reading: Reading) -> list[DataFrame]:
     groups: dict[str, set[str]] = {}
     for file in data.files:
         groups.setdefault(avro_schema(f"{data.root}/{file.path}"), set()).add(file.path)
-    parts = [data.only(paths) for paths in groups.values()]
     return [
-        _typed_rows(session.read.format("avro").load(some.spark_paths()), some, reading)
-        for some in parts
+        _avro_part(session, schema, data.only(some), reading) for schema, some in groups.items()
     ]
+
+
+def _avro_part(session: SparkSession, schema: str, data: DataFiles, reading: Reading) -> DataFrame:
+    """The rows of files with one schema, by which they are read as far as Spark knows its types."""
+    reader, own = session.read.format("avro"), json.loads(schema)
+    known = as_spark_reads(own)
+    if known != own:
+        reader = reader.option("avroSchema", json.dumps(known))
+    return _typed_rows(reader.load(data.spark_paths()), data, reading)
 
 
 def _typed_rows(rows: DataFrame, data: DataFiles, reading: Reading) -> DataFrame:

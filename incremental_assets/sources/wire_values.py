@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.types import DataType
 
+from incremental_assets.frames import Frames
+from incremental_assets.sources.avro_types import as_spark_reads
 from incremental_assets.sources.base64_values import in_base64
 from incremental_assets.sources.lines import only_value
-from incremental_assets.sources.protobuf_values import ProtobufReader, is_known
-from incremental_assets.sources.schema_registry import SchemaRegistry, WireSchema
+from incremental_assets.sources.protobuf_values import ProtobufReader, why_unknown
+from incremental_assets.sources.schema_registry import SchemaRegistry
 
 _PREFIX = 5  # a zero, and the number of the schema in four bytes
 _ALL = 2**31 - 1
 # What is put before and behind a message's bytes: only if both are found again, all of it was read.
 _BEGIN, _END = b"\x01", b"the end."
+_LONGEST = 200  # of what Spark says
+_OF_PY4J = "An error occurred while calling"
 
 
 def with_wire_values(
-    messages: DataFrame, content: str, name: str, registry: SchemaRegistry
+    frames: Frames, messages: DataFrame, content: str, name: str, registry: SchemaRegistry
 ) -> DataFrame:
     """The messages, with the values of some bytes as `VARIANT`.
 
     A value is null where the bytes have no such format, the registry has no schema of their number,
-    or they do not match the schema. The messages are read once more, for the numbers.
+    or they do not match the schema; also where the schema itself cannot be read, which the batch
+    notes. The messages are read once more, for the numbers.
     """
     schemas = {
         number: schema
@@ -38,9 +41,13 @@ def with_wire_values(
     }
     column, number = F.col(content), _number(content)
     found = F.lit(None).cast("variant")
-    by_protobuf = {
-        n: s.files for n, s in schemas.items() if s.kind == "PROTOBUF" and is_known(s.files)
-    }
+    by_protobuf, unknown = {}, dict[int, str]()
+    for n, one in schemas.items():
+        if one.kind == "PROTOBUF":
+            if why := why_unknown(one.files):
+                unknown[n] = why
+            else:
+                by_protobuf[n] = one.files
     if by_protobuf:
         reader = ProtobufReader(by_protobuf)
         # By its annotations PySpark would take a method for one of another kind.
@@ -51,8 +58,15 @@ def with_wire_values(
     if by_json:
         text = F.when(number.isin(by_json), _body(column).cast("string"))
         found = F.coalesce(found, only_value(text))
-    for of_avro, value in _avro_values(messages, column, schemas).items():
-        found = F.coalesce(found, F.when(number == of_avro, value))
+    for n, one in schemas.items():
+        if one.kind == "AVRO":
+            value = _avro_value(messages, column, one.avro)
+            if isinstance(value, str):
+                unknown[n] = value
+            else:
+                found = F.coalesce(found, F.when(number == n, value))
+    for n, why in sorted(unknown.items()):
+        frames.note(f"schema {n} of the registry cannot be read ({why}): its bytes are kept whole")
     return messages.withColumn(name, found)
 
 
@@ -72,29 +86,32 @@ def _body(column: Column) -> Column:
     return F.substring(column, _PREFIX + 1, _ALL)
 
 
-def _avro_values(
-    messages: DataFrame, column: Column, schemas: Mapping[int, WireSchema]
-) -> dict[int, Column]:
+def _avro_value(messages: DataFrame, column: Column, schema: str) -> Column | str:
+    """The value of bytes by an Avro schema; why Spark cannot read it, as one that holds itself."""
     framed = F.concat(F.lit(_BEGIN), _body(column), F.lit(_END))
-    found = {}
-    for number, schema in schemas.items():
-        if schema.kind != "AVRO":
-            continue
-        record = from_avro(framed, _frame_of(schema.avro), {"mode": "PERMISSIVE"})
-        kind = _kind_of(messages, record["value"])
-        if kind is None:
-            continue
+    try:
+        record = from_avro(framed, _frame_of(schema), {"mode": "PERMISSIVE"})
+        kind = messages.select(record["value"].alias("value")).schema["value"].dataType
         value = F.struct(in_base64(record["value"], kind).alias("value"))
         value = F.try_variant_get(F.to_variant_object(value), "$.value", "variant")
-        whole = record["begin"] & (record["end"] == F.lit(_END))
-        found[number] = F.when(whole, value)
-    return found
+        _ = messages.select(value).schema  # two fields that differ only by case fail here
+    except (PySparkException, Py4JError) as error:
+        return _first_line(error)
+    return F.when(record["begin"] & (record["end"] == F.lit(_END)), value)
+
+
+def _first_line(error: Exception) -> str:
+    """What an error of Spark states first; of one that Java passes on, behind Py4J's own line."""
+    lines = [line.strip(": ") for line in str(error).splitlines()]
+    stated = [line for line in lines if line and not line.startswith(_OF_PY4J)]
+    line = stated[0] if stated else type(error).__name__
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def _frame_of(schema: str) -> str:
     """The schema of a record that holds the message between two marks."""
     end = {"type": "fixed", "name": "incremental_assets_end", "size": len(_END)}
-    fields = [("begin", "boolean"), ("value", json.loads(schema)), ("end", end)]
+    fields = [("begin", "boolean"), ("value", as_spark_reads(json.loads(schema))), ("end", end)]
     return json.dumps(
         {
             "type": "record",
@@ -102,11 +119,3 @@ def _frame_of(schema: str) -> str:
             "fields": [{"name": name, "type": kind} for name, kind in fields],
         }
     )
-
-
-def _kind_of(messages: DataFrame, value: Column) -> DataType | None:
-    """The type of a value; None where Spark does not know the schema, as one that holds itself."""
-    try:
-        return messages.select(value.alias("value")).schema["value"].dataType
-    except (PySparkException, Py4JError):
-        return None

@@ -123,7 +123,7 @@ def _bytes(raw: str | None) -> bytes | None:
     return base64.b64decode(raw.removeprefix("base64:"))
 
 
-def test_types_of_other_subjects_and_schemas_that_hold_themselves(
+def test_types_of_other_subjects_and_those_that_spark_cannot_hold(
     lake: Lakes, broker: Broker, topic: str, registry: Registry
 ) -> None:
     place = {"type": "record", "name": "Place", "namespace": "geo", "fields": [FIRST["fields"][1]]}
@@ -142,16 +142,35 @@ def test_types_of_other_subjects_and_schemas_that_hold_themselves(
         "fields": [{"name": "next", "type": ["null", "Node"]}],
     }
     registry.avro(3, node)
+    fields = [{"name": "raw", "type": "bytes"}, {"name": "RAW", "type": "long"}]
+    registry.avro(4, {"type": "record", "name": "Same", "fields": fields})
+    opens = {"type": "long", "logicalType": "time-micros"}
+    digits = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2}
+    fields = [{"name": "opens", "type": ["null", opens]}, {"name": "price", "type": digits}]
+    registry.avro(5, {"type": "record", "name": "Shop", "fields": fields})
     shop = lake(bronze(broker, topic, value="registry", registry=registry.url))
-    broker.send(
-        topic, [plain(wire(2, avro("Oslo", "Rome")), "05 10"), plain(wire(3, b"\x00"), "05 11")]
-    )
+    too_long = (10**40).to_bytes(20, "big")
+    messages = [
+        wire(2, avro("Oslo", "Rome")),
+        wire(3, b"\x00"),
+        wire(4, avro(b"\xff", 1)),
+        wire(5, avro((1, 30_600_000_000), b"\x01\x00")),
+        wire(5, avro((0, None), too_long)),
+    ]
+    broker.send(topic, [plain(each, f"05 {10 + n}") for n, each in enumerate(messages)])
 
     shop.load(DAYS)
 
     assert kept(shop, "to_json(payload)", "_raw IS NULL") == [
         ('{"end":{"name":"Rome"},"start":{"name":"Oslo"}}', True),
         (None, False),
+        (None, False),
+        ('{"opens":30600000000,"price":2.56}', True),
+        (None, False),
+    ]
+    notes = [line for line in shop.logged if "cannot be read" in line]
+    assert [note.partition(" (")[0] for note in notes] == [
+        f"bronze/events: schema {number} of the registry cannot be read" for number in (3, 4)
     ]
 
 
@@ -278,6 +297,8 @@ def test_messages_of_protobuf_are_read_by_their_descriptors(
         ('{"at":null,"id":0,"name":"","photo":"","place":null,"tags":[]}',),
     ]
     assert [_bytes(raw) for (raw,) in kept(shop, "_raw")[2:]] == broken
+    lacking = "schema 3 of the registry cannot be read (it imports geo/place.proto, which is not"
+    assert [line for line in shop.logged if lacking in line]
 
 
 def test_a_registry_that_does_not_answer_fails_the_load_and_tells_no_password(
