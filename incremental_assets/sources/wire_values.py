@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -22,7 +23,7 @@ _ALL = 2**31 - 1
 # What is put before and behind a message's bytes: only if both are found again, all of it was read.
 _BEGIN, _END = b"\x01", b"the end."
 _LONGEST = 200  # of what Spark says
-_OF_PY4J = "An error occurred while calling"
+_NO_REASON = re.compile(r"An error occurred while calling .*|\(?[\w.$]+(Exception|Error)\)?")
 
 
 def with_wire_values(
@@ -96,14 +97,14 @@ def _avro_value(messages: DataFrame, column: Column, schema: str) -> Column | st
         value = F.try_variant_get(F.to_variant_object(value), "$.value", "variant")
         _ = messages.select(value).schema  # two fields that differ only by case fail here
     except (PySparkException, Py4JError) as error:
-        return _first_line(error)
+        return _reason(error)
     return F.when(record["begin"] & (record["end"] == F.lit(_END)), value)
 
 
-def _first_line(error: Exception) -> str:
-    """What an error of Spark states first; of one that Java passes on, behind Py4J's own line."""
-    lines = [line.strip(": ") for line in str(error).splitlines()]
-    stated = [line for line in lines if line and not line.startswith(_OF_PY4J)]
+def _reason(error: Exception) -> str:
+    """The first line of an error of Spark that is not Py4J's own, nor the name of an exception."""
+    lines = [line.strip(": \t") for line in str(error).splitlines()]
+    stated = [line for line in lines if line and not _NO_REASON.fullmatch(line)]
     line = stated[0] if stated else type(error).__name__
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
