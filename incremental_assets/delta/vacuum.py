@@ -86,9 +86,11 @@ def version_at(path: str, moment: datetime) -> int:
     if first:
         raise LakeError(
             f"{path}: its log goes back to version {first} only, which is younger than "
-            f"{moment:%Y-%m-%d %H:%M}, so the files that were needed then are unknown. None was "
-            "removed; set delta.logRetentionDuration of the table to more than "
-            "INCREMENTAL_ASSETS_VACUUM_DAYS."
+            f"{moment:%Y-%m-%d %H:%M} by the time of its file, so the files that were needed then "
+            "are unknown. None was removed. If the lake was copied or restored since, the times "
+            "are those of the copy: nothing is to be done, it ends by itself "
+            "INCREMENTAL_ASSETS_VACUUM_DAYS after that. Otherwise set "
+            "delta.logRetentionDuration of the table to more than these days."
         )
     return first
 

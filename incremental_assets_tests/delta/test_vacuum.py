@@ -152,7 +152,7 @@ def test_a_log_that_was_cut_within_the_retention_cannot_tell_and_nothing_goes(ro
     for version in range(3):
         (root / "_delta_log" / f"{version:020d}.json").unlink()
 
-    with pytest.raises(LakeError, match="its log goes back to version 3 only"):
+    with pytest.raises(LakeError, match=r"back to version 3 only.*copied or restored"):
         table.removable(days_ago(7))
 
 
