@@ -13,11 +13,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from incremental_assets.delta.delta_table import open_table, version_of
+from incremental_assets.delta.writable import require_known_features
 from incremental_assets.delta_protocol.commit import NO_HOOKS, commit_files
 from incremental_assets.delta_protocol.log_files import actions_at, log_files
-from incremental_assets.errors import LakeError
+from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets.retries import retried
 
 FENCE = "fence"
+_TRIES = 20
+_PAUSE_SECONDS = 0.02
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 
 
@@ -89,16 +93,43 @@ def put_fence(path: str, app_id: str, number: int) -> bool:
         table = DeltaTable(path)
         if (table.transaction_version(app_id) or 0) >= number:
             return False
-        note = json.dumps({"batch": number, FENCE: True})
-        commit_files(table, [], note=note, transaction=(app_id, number), hooks=NO_HOOKS)
-    except CommitFailedError:
-        return False
+        return _try_fence(table, path, app_id, number)
     except (DeltaError, OSError) as error:
         raise LakeError(
             f"{path} cannot be written: {error}. Batch {number}, which an earlier run left "
             "unfinished, stays so; make room, or make the table writable, and run again."
         ) from error
+
+
+def _try_fence(table: DeltaTable, path: str, app_id: str, number: int) -> bool:
+    """Commit a fence once; False if somebody was faster."""
+    note = json.dumps({"batch": number, FENCE: True})
+    try:
+        commit_files(table, [], note=note, transaction=(app_id, number), hooks=NO_HOOKS)
+    except CommitFailedError:
+        if DeltaTable(path).version() != table.version():
+            return False
+        require_known_features(table, path)  # with the remedy, where it is one of those
+        raise
     return True
+
+
+def ensure_number(path: str, app_id: str, number: int) -> None:
+    """Have a transaction number used, by its writer or by a fence, if there is a table.
+
+    Raises LakeError if the table cannot be written, and ConflictError if others keep writing.
+    """
+
+    def attempt() -> None:
+        if open_table(path) is None or transaction(path, app_id) >= number:
+            return
+        if not put_fence(path, app_id, number):
+            raise ConflictError(
+                f"{path}: others kept writing while batch {number}, which an earlier run left "
+                "unfinished, was being abandoned. Run again."
+            )
+
+    retried(attempt, on=ConflictError, tries=_TRIES, pause_seconds=_PAUSE_SECONDS)
 
 
 def find_commit(path: str, app_id: str, number: int, newest: int | None = None) -> Commit | None:

@@ -25,7 +25,12 @@ from incremental_assets.delta.writable import (
     require_plain_writes,
     require_whole_files,
 )
-from incremental_assets.delta_protocol.commit import commit_files, retried_commit
+from incremental_assets.delta_protocol.commit import (
+    NO_HOOKS,
+    commit_files,
+    retried_commit,
+    write_due_checkpoint,
+)
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 
 
@@ -59,7 +64,7 @@ def publish(
         _require_values(table, staged)
         new = _new_columns(staged, table)
         if new:
-            table.alter.add_columns(new)
+            table.alter.add_columns(new, post_commithook_properties=NO_HOOKS)
             attempt()
             return
         if searched_files is not None:
@@ -70,7 +75,9 @@ def publish(
             [*staged.added(), *_removed(table, column, values, replaced_files)],
             note=transaction.note,
             transaction=(transaction.app_id, transaction.number),
+            hooks=NO_HOOKS,
         )
+        write_due_checkpoint(table, staged.table_path)
 
     retried_commit(staged.table_path, attempt, "Nothing was published")
 
@@ -85,7 +92,8 @@ def remove_files(path: str, files: Collection[str]) -> None:
         table = DeltaTable(path)
         removed = _removed(table, "", (), active_paths(table) & set(files))
         if removed:
-            commit_files(table, removed)
+            commit_files(table, removed, hooks=NO_HOOKS)
+            write_due_checkpoint(table, path)
 
     retried_commit(path, attempt, "Nothing was removed")
 

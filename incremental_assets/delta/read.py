@@ -25,14 +25,24 @@ from pyspark.sql.types import DataType, DateType, StringType, StructField, Struc
 
 from incremental_assets.delta.delta_log import partition_day
 from incremental_assets.delta.stage import NO_PARTITION, Staged
+from incremental_assets.delta.writable import (
+    REMOVE_AND_REBUILD,
+    has_column_mapping,
+    may_have_deletion_vectors,
+    without_column_mapping,
+    without_deletion_vectors,
+)
 from incremental_assets.delta_protocol.log_files import PLAIN_FEATURES
 from incremental_assets.delta_protocol.reader import delta_reader
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.storage import spark_folder, spark_path
 
-_PLAIN_READER = 1
-_FEATURES_READER = 3
+_COLUMN_MAPPING, _DELETION_VECTORS = "columnMapping", "deletionVectors"
+_REMEDIES = {
+    _COLUMN_MAPPING: without_column_mapping,
+    _DELETION_VECTORS: without_deletion_vectors,
+}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 # Above this, listing the files by name takes longer than planning the scan.
 MAX_FILES = 10_000
@@ -112,9 +122,9 @@ def plain_files(path: str, version: int) -> TableFiles:
     if not why_not and any(_is_in_another_folder(file) for file in table.files):
         why_not = "has files in another table's folder"
     if why_not:
+        remedy = next((how(path) for f, how in _REMEDIES.items() if f in why_not), None)
         raise LakeError(
-            f"{path} {why_not}, so its files cannot be rewritten. Turn that off, rewrite the "
-            "table (REORG TABLE … APPLY (PURGE) for deletion vectors), and run again."
+            f"{path} {why_not}, so its files cannot be rewritten. {remedy or REMOVE_AND_REBUILD}"
         )
     return table
 
@@ -199,17 +209,30 @@ def _table_files(path: str, version: int) -> tuple[TableFiles, str]:
     names = tuple(table.metadata().partition_columns)
     files = tuple(_files(table, names))
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    protocol = table.protocol()
-    features = set(protocol.reader_features or ())
-    if protocol.min_reader_version not in (_PLAIN_READER, _FEATURES_READER):
-        why_not = "uses column mapping"
-    elif features - PLAIN_FEATURES:
-        why_not = f"uses {', '.join(sorted(features - PLAIN_FEATURES))}"
+    used = _features(table)
+    if used:
+        why_not = f"uses {', '.join(sorted(used))}"
     elif not all(_path_has_partition(file, names) for file in files):
         why_not = "has files whose path does not name their partition"
     else:
         why_not = ""
     return TableFiles(path, files, schema, names), why_not
+
+
+def _features(table: DeltaTable) -> set[str]:
+    """The features that change what a file of the table means, as far as they are in use."""
+    used = set(table.protocol().reader_features or ()) - PLAIN_FEATURES
+    used -= {_COLUMN_MAPPING, _DELETION_VECTORS}
+    if has_column_mapping(table):
+        used.add(_COLUMN_MAPPING)
+    try:
+        if may_have_deletion_vectors(table):
+            used.add(_DELETION_VECTORS)
+    except (DeltaError, OSError) as error:
+        raise LakeError(
+            f"{table.table_uri}: its deletion vectors cannot be read: {error}"
+        ) from error
+    return used
 
 
 def _path_has_partition(file: DataFile, names: Sequence[str]) -> bool:

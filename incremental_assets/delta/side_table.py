@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.delta.columns import BATCH, DELETED, TABLE, WHY
-from incremental_assets.delta.delta_log import FENCE, find_commit, put_fence, transaction
+from incremental_assets.delta.delta_log import FENCE, ensure_number, find_commit, transaction
 from incremental_assets.delta.delta_table import ensure_table, field_of, open_table, version_of
 from incremental_assets.delta.legacy_text import is_invalid_utf8, rewrite_as_utf8
 from incremental_assets.delta.literals import sql_text
@@ -125,8 +125,7 @@ def abandon_side_rows(
 
 def fence_side_table(path: str, name: str, batch: int) -> None:
     """Make it impossible to add rows of an abandoned batch, if the table exists."""
-    while open_table(path) is not None and transaction(path, name) < batch:
-        put_fence(path, name, batch)
+    ensure_number(path, name, batch)
 
 
 def _none(_: DataFile) -> bool:

@@ -7,6 +7,7 @@ writer: if anybody committed in between, the table is read again and the decisio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
@@ -21,6 +22,8 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 ONCE = CommitProperties(max_commit_retries=0)
 _TRIES = 20
 _PAUSE_SECONDS = 0.02
+_TRIES_UNMOVED = 3
+_CHECKPOINT_INTERVAL = 100  # of delta-rs
 _T = TypeVar("_T")
 
 
@@ -57,11 +60,44 @@ def retried_commit(path: str, attempt: Callable[[], _T], otherwise: str) -> _T:
     Raises ConflictError if they keep doing so, and LakeError for a table that cannot be written.
     `otherwise` describes the table after either.
     """
+    failed_at = list[int]()
+
+    def tried() -> _T:
+        try:
+            return attempt()
+        except CommitFailedError as error:
+            # delta-rs raises it also for a feature that it cannot write: then no version is new.
+            failed_at.append(DeltaTable(path).version())
+            if failed_at.count(failed_at[-1]) < _TRIES_UNMOVED:
+                raise
+            raise LakeError(
+                f"{path} cannot be written, although nobody else commits: {error}. {otherwise}. "
+                "If somebody changed the table's properties, take that back, and run again."
+            ) from error
+
     try:
-        return retried(attempt, on=CommitFailedError, tries=_TRIES, pause_seconds=_PAUSE_SECONDS)
+        return retried(tried, on=CommitFailedError, tries=_TRIES, pause_seconds=_PAUSE_SECONDS)
     except CommitFailedError as error:
         raise ConflictError(
             f"{path} was changed by others {_TRIES} times in a row. {otherwise}; run again."
         ) from error
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path} cannot be written: {error}. {otherwise}; run again.") from error
+
+
+def write_due_checkpoint(before: DeltaTable, path: str) -> None:
+    """Write the checkpoint that is due after a commit without hooks to the table as it was before.
+
+    At the interval of the table's properties, and by them commits beyond the log's retention go. It
+    raises nothing, for the commit is done: maintenance writes the checkpoint that is missing, and
+    reports what is in its way.
+    """
+    version, settings = before.version() + 1, before.metadata().configuration
+    with suppress(DeltaError, OSError, ValueError):
+        interval = int(settings.get("delta.checkpointInterval") or _CHECKPOINT_INTERVAL)
+        if interval < 1 or (version + 1) % interval:
+            return
+        table = DeltaTable(path, version=version)
+        table.create_checkpoint()
+        if (settings.get("delta.enableExpiredLogCleanup") or "true").lower() == "true":
+            table.cleanup_metadata()

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from incremental_assets.delta.delta_log import put_fence, transaction
+from incremental_assets.delta.delta_log import ensure_number, transaction
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.side_table import last_number
 from incremental_assets.delta_protocol.log_files import DELTA_LOG
@@ -123,8 +123,8 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     """All entries of a table; none of one that was never loaded."""
     path, old = f"{settings.lake}/{table.name}", view.table(table.name)
     there = open_table(path) is not None
-    while there and old.unsettled and transaction(path, table.name) < old.unsettled[0].batch:
-        put_fence(path, table.name, old.unsettled[0].batch)  # its run may be alive
+    if old.unsettled:
+        ensure_number(path, table.name, old.unsettled[0].batch)  # its run may be alive
     logged: list[Entry] = []
     if there:
         in_log = transaction(path, table.name)

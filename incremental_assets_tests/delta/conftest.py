@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,6 +21,22 @@ from incremental_assets.spark.load_session import own_session
 
 APP = "silver/sales"
 JAN_1, JAN_2 = date(2017, 1, 1), date(2017, 1, 2)
+
+
+def give_feature(
+    path: str, name: str, properties: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Commit a feature of Delta's writers, with properties, as another program does."""
+    log = Path(path) / "_delta_log"
+    first = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    (made,) = (action["metaData"] for action in first if "metaData" in action)
+    made["configuration"] |= properties
+    (protocol,) = (action["protocol"] for action in first if "protocol" in action)
+    protocol["minWriterVersion"] = 7
+    protocol["writerFeatures"] = [*protocol.get("writerFeatures", ()), name]
+    actions = ({"protocol": protocol}, {"metaData": made})
+    version = DeltaTable(path).version() + 1
+    (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
 
 
 class Small:

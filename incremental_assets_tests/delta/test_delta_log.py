@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import date
 from pathlib import Path
 
@@ -12,12 +13,20 @@ from deltalake import Transaction as TransactionOf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.delta_log import find_commit, partition_day, put_fence, transaction
+from incremental_assets.delta import delta_log
+from incremental_assets.delta.delta_log import (
+    ensure_number,
+    find_commit,
+    partition_day,
+    put_fence,
+    transaction,
+)
 from incremental_assets.delta.delta_table import columns_of, ensure_table, open_table, version_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.stage import folder_of, stage
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets_tests.delta.conftest import give_feature
 
 APP = "bronze/events"
 COLUMNS = (("_batch", "long"), ("dt", "date"), ("id", "string"), ("payload", "variant"))
@@ -124,6 +133,24 @@ def test_a_fence_behind_its_number_is_not_put(path: str) -> None:
     assert not put_fence(path, APP, 5)
     assert not put_fence(path, APP, 4)
     assert (version_of(path), transaction(path, APP)) == (version, 5)
+
+
+def test_a_fence_that_delta_rs_cannot_write_is_an_error_with_its_remedy(path: str) -> None:
+    give_feature(path, "checkpointProtection")
+
+    for fence in (put_fence, ensure_number):
+        with pytest.raises(LakeError, match=r"has checkpointProtection.*ledger rebuild TABLE"):
+            fence(path, APP, 1)
+
+
+def test_a_number_is_not_tried_to_be_fenced_for_ever(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(delta_log, "put_fence", lambda *_: False)
+
+    with pytest.raises(ConflictError, match=r"others kept writing while batch 1"):
+        ensure_number(path, APP, 1)
 
 
 def test_a_fence_is_found_as_the_commit_of_its_batch(path: str) -> None:

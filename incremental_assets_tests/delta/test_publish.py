@@ -11,16 +11,17 @@ import polars as pl
 import pytest
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import RemoveAction
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.delta_log import put_fence
 from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.delta.publish import publish
-from incremental_assets.delta.read import read_version
+from incremental_assets.delta.read import plain_files, read_version
 from incremental_assets.delta.stage import discard, discard_batch, stage
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.storage import files_below
-from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
+from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small, give_feature
 from incremental_assets_tests.thorough import thorough
 
 
@@ -263,17 +264,24 @@ def test_a_table_with_a_change_data_feed_is_refused_with_what_to_do(
 
 
 def test_what_a_commit_of_plain_files_would_break_is_refused(small: Small, tmp_path: Path) -> None:
-    small.append(1, ("a", JAN_1, 1))
+    small.append(1, ("a", JAN_1, 1), ("gone", JAN_1, 1))
     table = f"delta.`{small.path}`"
     small.session.sql(
         f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     )
-    small.session.sql(f"DELETE FROM {table} WHERE id = 'nobody'")
+    small.session.sql(f"DELETE FROM {table} WHERE id = 'gone'")
     staged = stage(small.frame(2, ("b", JAN_1, 2)), small.path, small.folder(2), ("dt",))
-    with pytest.raises(LakeError, match=r"uses deletion vectors.*APPLY \(PURGE\)"):
+    with pytest.raises(LakeError, match=r"uses deletion vectors") as refused:
         publish(staged, small.transaction(2), replaced_days=[JAN_1])
     publish(staged, small.transaction(2))  # which removes nothing
     assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 2)]
+    do_as_told(small.session, refused.value)
+    version = DeltaTable(small.path).version()
+    kept = {Path(file.path).name for file in plain_files(small.path, version).files}
+    assert kept == {Path(uri).name for uri in DeltaTable(small.path).file_uris()}
+    staged = stage(small.frame(3, ("c", JAN_1, 3)), small.path, small.folder(3), ("dt",))
+    publish(staged, small.transaction(3), replaced_days=[JAN_1])
+    assert small.rows() == [("c", "2017-01-01", 3)]
 
     checked = Small(small.session, f"{tmp_path}/checked")
     checked.append(1, ("a", JAN_1, 1))
@@ -285,8 +293,51 @@ def test_what_a_commit_of_plain_files_would_break_is_refused(small: Small, tmp_p
     renamed.append(1, ("a", JAN_1, 1))
     mapping = "'delta.columnMapping.mode' = 'name'"
     small.session.sql(f"ALTER TABLE delta.`{renamed.path}` SET TBLPROPERTIES ({mapping})")
-    with pytest.raises(LakeError, match="column mapping switched on"):
+    with pytest.raises(LakeError, match="column mapping switched on") as refused:
         renamed.append(2, ("b", JAN_1, 2))
+    do_as_told(small.session, refused.value)
+    staged = stage(renamed.frame(2, ("b", JAN_1, 2)), renamed.path, renamed.folder(2), ("dt",))
+    publish(staged, renamed.transaction(2), replaced_days=[JAN_1])
+    version = DeltaTable(renamed.path).version()
+    assert len(plain_files(renamed.path, version).files) == 1
+    assert renamed.rows() == [("b", "2017-01-01", 2)]
+
+
+def do_as_told(session: SparkSession, refusal: LakeError) -> None:
+    for statement in str(refusal).partition("run again: ")[2].split("; "):
+        session.sql(statement).collect()
+
+
+@pytest.mark.parametrize(
+    ("feature", "properties", "remedy"),
+    [
+        ("checkpointProtection", {}, r"remove the table's folder.*ledger rebuild TABLE"),
+        ("rowTracking", {}, r"remove the table's folder.*ledger rebuild TABLE"),
+        ("appendOnly", {"delta.appendOnly": "true"}, r"delta\.appendOnly = false"),
+    ],
+)
+def test_a_table_that_delta_rs_cannot_write_is_refused_before_a_load_begins(
+    tmp_path: Path, feature: str, properties: dict[str, str], remedy: str
+) -> None:
+    path = f"{tmp_path}/table"
+    ensure_table(path, APP, (("id", "string"),), ())
+    give_feature(path, feature, properties)
+
+    with pytest.raises(LakeError, match=f"{feature}.*Nothing was published.*{remedy}"):
+        ensure_table(path, APP, (), ())
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_make_a_published_batch_fail(
+    small: Small,
+) -> None:
+    DeltaTable(small.path).alter.set_table_properties({"delta.checkpointInterval": "1"})
+    hint = Path(small.path) / "_delta_log" / "_last_checkpoint"
+    hint.unlink(missing_ok=True)
+    (hint / "in the way").mkdir(parents=True)
+
+    small.append(1, ("a", JAN_1, 1))
+
+    assert small.rows() == [("a", "2017-01-01", 1)]
 
 
 def test_no_null_is_published_into_a_column_that_is_not_null(small: Small, tmp_path: Path) -> None:

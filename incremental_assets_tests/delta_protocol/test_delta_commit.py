@@ -12,6 +12,7 @@ from deltalake.transaction import AddAction
 
 from incremental_assets.delta_protocol.commit import NO_HOOKS, commit_files, retried_commit
 from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets_tests.delta.conftest import give_feature
 
 SCHEMA = Schema.from_json(
     '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}'
@@ -69,6 +70,20 @@ def test_where_others_keep_committing_it_is_given_up_and_says_so(path: str) -> N
 
     assert len(names(path)) == 20
     assert "ours" not in names(path)
+
+
+def test_a_feature_that_delta_rs_cannot_write_is_not_taken_for_commits_of_others(path: str) -> None:
+    give_feature(path, "rowTracking")
+    tries: list[str] = []
+
+    def attempt() -> None:
+        tries.append("")
+        add(path, "ours")
+
+    with pytest.raises(LakeError, match=r"nobody else commits: .*RowTracking.*Nothing was publ"):
+        retried_commit(path, attempt, "Nothing was published")
+
+    assert len(tries) == 3
 
 
 def test_a_table_that_cannot_be_written_is_an_error_with_a_remedy_at_once(path: str) -> None:
