@@ -32,7 +32,7 @@ _WRITTEN = PLAIN_FEATURES | {
 _IDENTITY_WRITER = 6
 """The last writer version without a list of features; it stands for identity columns."""
 REMOVE_AND_REBUILD = (
-    "No command of Delta makes such a table plain again, DROP FEATURE included. Of silver and "
+    "DROP FEATURE leaves most such tables with another of these features. Of silver and "
     "gold: remove the table's folder, run `incremental-assets ledger rebuild TABLE`, and load it "
     "again. Of bronze: if the source still has all that was loaded, the same, together with "
     "the tables that read it; otherwise restore the table from a backup. A loader's target: load "
