@@ -6,6 +6,7 @@ Delta reader can show them, and a line that is cut in half is no VARIANT.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -29,9 +30,12 @@ from incremental_assets.delta.side_table import (
 )
 from incremental_assets.errors import LakeError
 from incremental_assets.query import query
+from incremental_assets.storage import open_file, write_file
 
 IDENTITY = ("_day", "_landing_day", "_file", "row")
 """What identifies a row of a table of the lake; that of a target is identified by its `_hash`."""
+# Has the moment up to which rows have expired.
+_EXPIRED = "_expired_before.json"
 _LATER = {"first_seen": "timestamp", "tried": "int", "details": "array<string>"}
 
 
@@ -190,8 +194,32 @@ class Quarantine:
             abandon_side_rows(self.path, name, batch)
 
     def expire(self, before: datetime) -> None:
-        """Drop the rows that were first seen before a moment."""
+        """Drop the rows that were first seen before a moment.
+
+        That moment is noted first: which rows are gone cannot be told by a setting, which may
+        change. Raises LakeError.
+        """
+        if not self.expired(before):
+            return
+        noted = self.expired_before()
+        try:
+            if noted is None or before > noted:
+                content = json.dumps({"before": before.isoformat()})
+                write_file(f"{self.path}/{_EXPIRED}", content.encode())
+        except OSError as error:
+            raise LakeError(
+                f"{self.path}/{_EXPIRED} cannot be written ({error.strerror or error}), so no row "
+                "was dropped. Make room, or make the folder writable, and run again."
+            ) from error
         delete_side_rows(self.path, self._own(_seen_before(before)))
+
+    def expired_before(self) -> datetime | None:
+        """Rows that were first seen before this moment may be gone; None where none expired."""
+        try:
+            with open_file(f"{self.path}/{_EXPIRED}") as stream:
+                return datetime.fromisoformat(json.load(stream)["before"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
 
     def expired(self, before: datetime) -> int:
         """How many rows were, counted without a JVM. Raises LakeError."""

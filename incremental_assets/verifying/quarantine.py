@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -38,14 +38,16 @@ def quarantine_compared(
     """
     if not table.is_typed:
         return Compared(), []
-    left_out = _dropped(history) | _expired(lakehouse, history)
+    own = quarantine_of(lakehouse.settings, table)
+    keep = lakehouse.settings.quarantine_days
+    due = lakehouse.now() - timedelta(days=keep) if keep else None
+    left_out = _dropped(history) | expired_days(history, due, own.expired_before())
     selection = replace(selection, except_days=(*selection.except_days, *left_out))
     again = quarantine_of(scratch.settings, table)
     there = open_table(again.path)
     rebuilt_version = None if there is None else there.version()
     settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
     outdated = outdated_rows(history.outcomes)
-    own = quarantine_of(lakehouse.settings, table)
     real = quarantine_rows(session, own, version, selection, settled, outdated)
     rebuilt = quarantine_rows(session, again, rebuilt_version, selection, 2**31)
     notes = (
@@ -71,10 +73,13 @@ def _dropped(history: TableHistory) -> set[date]:
     return {day for day, batch in dropped.items() if rebuilt.get(day, 0) < batch}
 
 
-def _expired(lakehouse: Lakehouse, history: TableHistory) -> set[date]:
-    """The days of which rows may have been in quarantine for too long."""
-    keep = lakehouse.settings.quarantine_days
-    if not keep:
+def expired_days(history: TableHistory, *before: datetime | None) -> set[date]:
+    """The days with rows that were quarantined before one of these moments (None: never).
+
+    One is that of today's setting, for rows may expire at any time. The other is the one that
+    expiry has reached under former settings.
+    """
+    latest = max((moment for moment in before if moment is not None), default=None)
+    if latest is None:
         return set()
-    before = lakehouse.now() - timedelta(days=keep)
-    return {e.day for e in history.loads if e.rows_quarantined and e.recorded_at < before}
+    return {e.day for e in history.loads if e.rows_quarantined and e.recorded_at < latest}

@@ -19,7 +19,18 @@ NAME = re.compile(r"(?<![A-Za-z0-9_$/{.<-])_[a-z][a-z_0-9]*")
 OTHERS = {
     *("_at_least_", "_between", "_distinct_count", "_in_", "_in_future", "_is_among_value"),
     *("_matches", "_not_in_future", "_not_null", "_null", "_null_share", "_one_of", "_unique"),
-    *("_delta_log", "_temporary", "_unpacked", "_whole_from", "_ms", "_ns", "_us", "_empty", "_a"),
+    *(
+        "_delta_log",
+        "_temporary",
+        "_unpacked",
+        "_whole_from",
+        "_expired_before",
+        "_ms",
+        "_ns",
+        "_us",
+        "_empty",
+        "_a",
+    ),
     "_pb2",  # the names of modules that Protobuf generates
     "_id",  # MongoDB's, as a field of a document
 }

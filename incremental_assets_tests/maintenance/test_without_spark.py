@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta.compact import CompactionLimits
+from incremental_assets.delta.quarantine import Quarantine
 from incremental_assets.delta.vacuum import first_complete_version
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
@@ -148,9 +149,13 @@ def test_quarantine_expires_for_tables_that_are_not_loaded_any_more(lake: Settin
     assert "a load of silver/sales is in progress" in busy.skipped[0]
     assert kept.rows_expired == 2
     assert pl.read_delta(path).height == 2
+    expired = Quarantine(path, SALES.name).expired_before()
+    assert expired is not None
+    assert timedelta(0) <= datetime.now(UTC) - timedelta(days=30) - expired < timedelta(minutes=5)
     version = DeltaTable(path).version()
     assert keep(lake)["quarantine/silver_sales"].rows_expired == 0
     assert DeltaTable(path).version() == version
+    assert Quarantine(path, SALES.name).expired_before() == expired
 
 
 def test_quarantine_without_a_time_of_its_own_is_kept_for_ever(lake: Settings) -> None:
