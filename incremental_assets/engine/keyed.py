@@ -33,7 +33,7 @@ from incremental_assets.engine.gold import (
     made_totals,
     with_day,
 )
-from incremental_assets.engine.since import as_it_was_read
+from incremental_assets.engine.since import as_it_was_read, held_inputs
 from incremental_assets.engine.totals import differences, totals
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.frames import Frames, quoted
@@ -149,13 +149,8 @@ def _as_published(batch: Batch) -> Mapping[frozenset[date], TableFiles]:
     What is held of a day is not there, also where a key is on another day as well. Raises LakeError
     where the input is gone as it was.
     """
-    name, history = _facts(batch).name, batch.view.table(batch.table.name)
-    upstream = batch.view.table(name)
-    by_batch: dict[int, set[date]] = {}
-    for day in history.held.keys() & history.last_committed.keys() - batch.work.days.keys():
-        new = upstream.changes(day, history.published_up_to(name, day))
-        if new:
-            by_batch.setdefault(new[0].batch, set()).add(day)
+    name = _facts(batch).name
+    by_batch = held_inputs(batch.view, batch.table.name, name, batch.work.days)
     if not by_batch:
         return {}
     after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name])
@@ -165,14 +160,14 @@ def _as_published(batch: Batch) -> Mapping[frozenset[date], TableFiles]:
         def of_these(file: DataFile, days: set[date] = days) -> bool:
             return file.partition["dt"] in days
 
-        before = as_it_was_read(batch, name, number - 1, after, of_these)
+        before = as_it_was_read(batch, name, number, after, of_these)
         if before is None:
             raise LakeError(
                 f"{batch.table.name}: {named(days)} of it {'is' if len(days) == 1 else 'are'} "
-                f"held, and {name} is no longer there as it was before its batch {number}, so the "
-                "keys that these days share with others cannot be computed without what is held. "
-                "Nothing was published. Repair the input of the held days, or accept them, and "
-                "load them together with these."
+                f"held, and {name} is no longer there as it was before its batch {number + 1}, so "
+                "the keys that these days share with others cannot be computed without what is "
+                "held. Nothing was published. Repair the input of the held days, or accept them, "
+                "and load them together with these."
             )
         found[frozenset(days)] = before
     return found

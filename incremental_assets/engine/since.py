@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import date
 
 from incremental_assets.delta.read import DataFile, TableFiles, every_file, plain_files
 from incremental_assets.delta.vacuum import first_complete_version
@@ -37,6 +38,34 @@ def as_it_was_read(
     there = {file.path for file in after.files}
     removed = (file for file in before.files if file.path not in there and keep(file))
     return None if any(file_at(path, file.path) is None for file in removed) else before
+
+
+def held_inputs(
+    view: LedgerView, table: str, upstream: str, without: Collection[date]
+) -> dict[int, set[date]]:
+    """Held days whose input changed since they were published, but for those that are loaded.
+
+    They are under the last batch of the upstream before that change.
+    """
+    history, found = view.table(table), dict[int, set[date]]()
+    for day in history.held.keys() & history.last_committed.keys() - set(without):
+        changes = view.table(upstream).changes(day, history.published_up_to(upstream, day))
+        if changes:
+            found.setdefault(changes[0].batch - 1, set()).add(day)
+    return found
+
+
+def batches_read_again(
+    view: LedgerView, table: str, upstream: str, days: Collection[date]
+) -> set[int]:
+    """The batches of an upstream after which a load of these days may read it as it was then.
+
+    So do restatements, whose windows do not show how far the published rows were read, and loads
+    of keys that held days have, too.
+    """
+    history = view.table(table)
+    published = {history.published_up_to(upstream, day) for day in days}
+    return (published | held_inputs(view, table, upstream, days).keys()) - {0}
 
 
 def version_read(view: LedgerView, upstream: str, low: int) -> int | None:

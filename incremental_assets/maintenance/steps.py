@@ -28,7 +28,7 @@ from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
 from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.engine.outdated import outdated_rows
-from incremental_assets.engine.since import version_read
+from incremental_assets.engine.since import batches_read_again, version_read
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
@@ -245,11 +245,18 @@ class _Maintenance:
 
     def _read_by_loads(self, target: LakeDeltaTable) -> set[int]:
         """The versions that loads in progress may compare their upstream's newest one with."""
-        windows = [w for claim in self._claims() for w in claim.windows if w.low]
-        lows = {w.low for w in windows if w.upstream == target.name}
-        if not lows:
+        lows: set[int] = set()
+        days: dict[str, set[date]] = {}
+        for claim in self._claims():
+            for window in claim.windows:
+                if window.upstream == target.name:
+                    lows |= {window.low} - {0}
+                    days.setdefault(claim.table, set()).add(claim.day)
+        if not days:
             return set()
         view = self.ledger.view()
+        for table, claimed in days.items():
+            lows |= batches_read_again(view, table, target.name, claimed)
         return {v for low in lows if (v := version_read(view, target.name, low)) is not None}
 
     def _claims(self) -> Iterator[Entry]:

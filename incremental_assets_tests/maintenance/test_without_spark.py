@@ -137,6 +137,34 @@ def test_what_a_batch_without_an_outcome_may_read_stays(lake: Settings) -> None:
     assert "batch 1 of gold/mart is unfinished since" in kept.skipped[0]
 
 
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param(False, id="a restatement of a day whose watermark was rewound"),
+        pytest.param(True, id="keys that a held day has, too, whose input changed since"),
+    ],
+)
+def test_what_a_load_may_compare_with_stays(lake: Settings, held: bool) -> None:
+    ledger, later = Ledger(ledger_path(lake.lake)), timedelta(days=9)
+    loaded = replace(did(SALES, 2, 5, touched=[5]), target_version=1)
+    ledger.transact_on(SALES.name, lambda _: [loaded])
+    day, published = (6, 1) if held else (5, 2)
+    ledger.transact_on(MART.name, lambda _: [did(MART, 1, day, read={SALES.name: published})])
+    if held:
+        repaired = replace(did(SALES, 3, 6, touched=[6]), target_version=2)
+        ledger.transact_on(SALES.name, lambda _: [repaired])
+        hold = did(MART, 2, 6, read={SALES.name: 3}, state="held")
+        ledger.transact_on(MART.name, lambda _: [hold])
+    claim = did(MART, 3, 5, read={SALES.name: 3}, state="claimed", kind="restate")
+    claim = replace(claim, recorded_at=datetime.now(UTC) + later)
+    ledger.transact_on(MART.name, lambda _: [claim])
+
+    kept = keep(lake, later=later)[SALES.name]
+
+    assert kept.removed == 1
+    assert DeltaTable(f"{lake.lake}/silver/sales", version=1).to_pyarrow_table().num_rows == 1
+
+
 def test_quarantine_expires_for_tables_that_are_not_loaded_any_more(lake: Settings) -> None:
     path = quarantined(lake, [40, 31, 29, 1])
     lake = lake.replace(quarantine_days=30)
