@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import parse_day, parse_days
 from incremental_assets.delta.read import read_version
-from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.operations.quarantined import QuarantineFilter, quarantined_rows
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.query import query
 from incremental_assets.settings import Settings
@@ -103,12 +103,13 @@ class Lake:
         return found if found.is_empty() else found.select(columns or own)
 
     def quarantined(self, table: Table) -> pl.DataFrame:
-        """What a table's gate held back: `reasons` (list of text) and `row` (JSON text)."""
-        path = quarantine_of(self.settings, table).path
-        if not DeltaTable.is_deltatable(path):
-            return pl.DataFrame()
-        found = query(DeltaTable(path))
-        return found.select("reasons", "row") if "reasons" in found.columns else pl.DataFrame()
+        """What a table's gate held back: `reasons` (list of text) and `row` (JSON text).
+
+        Outdated rows are left out, as by each reader of a quarantine.
+        """
+        shown = ("reasons", "row")
+        columns = ("_batch", "_day", *shown)
+        return quarantined_rows(self.settings, table, QuarantineFilter(), columns).select(shown)
 
     def copy(self) -> Lake:
         """Another lake and landing that hold the same."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from incremental_assets.quality.rules import row_count
 from incremental_assets.retail.bronze.events import EVENTS
 from incremental_assets.retail.silver.sales import SALES
 from incremental_assets.testing import Lake, assert_survives
-from incremental_assets_tests.scenarios.world import sale
+from incremental_assets_tests.scenarios.world import sale, sales
 
 
 def test_the_rows_that_a_killed_load_ends_with_are_named(lake: Lake) -> None:
@@ -31,3 +33,15 @@ def test_the_rows_that_a_killed_load_ends_with_are_named(lake: Lake) -> None:
 def test_a_load_that_writes_nothing_survives_nothing(lake: Lake) -> None:
     with pytest.raises(AssertionError, match="wrote nothing"):
         assert_survives(lake, lambda lake: lake.rows(SALES))
+
+
+def test_a_load_that_only_holds_its_day_survives_nothing(lake: Lake) -> None:
+    held = replace(SALES, rules=(*SALES.rules, row_count(at_most=1)))
+    lake.land("events", "2017-01-05", sales("a", "2017-01-05", 2))
+
+    with pytest.raises(AssertionError) as raised:
+        assert_survives(lake, lambda lake: lake.load(held, "2017-01-05"))
+
+    said = str(raised.value)
+    assert said.startswith("silver/sales: the load undisturbed only held 2017-01-05")
+    assert "What the load logged: bronze/events: " in said
