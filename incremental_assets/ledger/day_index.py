@@ -39,7 +39,7 @@ SOURCE_COLUMNS = (
     "code_version",
 )
 """The columns of the ledger that it is made from."""
-_FORMAT = 1
+_FORMAT = 2
 _FOLDER, _FILE = "_standing", "days.parquet"
 _KEY = ("table", "day")
 _BATCH = pl.Int64()
@@ -57,6 +57,7 @@ _SCHEMA: Mapping[str, pl.DataType] = {
     "last_affected": _BATCH,
     "committed": _BATCH,
     "published": _BATCH,
+    "loaded": _BATCH,
     "held": _BATCH,
     "accepted": _BATCH,
     "rewound": _BATCH,
@@ -173,6 +174,9 @@ def _summarized(rows: pl.DataFrame) -> pl.DataFrame:
         batch.max().alias("last"),
         batch.filter(published).max().alias("committed"),
         batch.filter(published & ~is_rewind).max().alias("published"),
+        batch.filter(published & ~pl.col("kind").is_in(["rewind", "retract"]))
+        .max()
+        .alias("loaded"),
         batch.filter(held).max().alias("held"),
         batch.filter(accepted).max().alias("accepted"),
         batch.filter(published & is_rewind).max().alias("rewound"),

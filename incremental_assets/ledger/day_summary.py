@@ -13,6 +13,7 @@ LASTS = (
     "last_touched",
     "last_affected",
     "published",
+    "loaded",
     "held",
     "accepted",
     "rewound",
@@ -27,10 +28,11 @@ class DaySummary:
 
     `first` and `last` bound the outcomes for the day, `touched` those that changed its rows and
     `affected` those that it looks up. The others are the last of their kind: `committed` for it (a
-    rewind counts), `published` (a rewind does not), `held`, `accepted`, `rewound`, `quarantined`
-    (it quarantined rows, or was abandoned or dropped), and `rebuilt` or restated. `files` is the
-    fingerprint of all files that were loaded for it, `position` that of the change detector, `read`
-    the watermark by upstream, `codes` the code versions that made it since it was rebuilt.
+    rewind counts), `published` (a rewind does not), `loaded` (nor does a retraction), `held`,
+    `accepted`, `rewound`, `quarantined` (it quarantined rows, or was abandoned or dropped), and
+    `rebuilt` or restated. `files` is the fingerprint of all files that were loaded for it,
+    `position` that of the change detector, `read` the watermark by upstream, `codes` the code
+    versions that made it since it was rebuilt.
     """
 
     first: int = 0
@@ -41,6 +43,7 @@ class DaySummary:
     last_affected: int = 0
     committed: int = 0
     published: int = 0
+    loaded: int = 0
     held: int = 0
     accepted: int = 0
     rewound: int = 0

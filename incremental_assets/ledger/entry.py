@@ -115,6 +115,11 @@ class Entry:
         state = json.loads(self.position or "{}")
         return isinstance(state, dict) and WITHOUT_DAYS in state
 
+    @property
+    def ends_hold(self) -> bool:
+        """Whether it published what was held: a rewind and a retraction publish nothing."""
+        return self.state == "committed" and self.kind not in ("rewind", "retract")
+
 
 def is_of_a_load(entry: Entry) -> bool:
     """Whether it is the claim or the outcome of a load, and not a manual decision."""

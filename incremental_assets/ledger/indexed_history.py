@@ -14,7 +14,7 @@ from typing import cast
 
 from incremental_assets.ledger.day_index import summaries_of
 from incremental_assets.ledger.day_summaries import DaySummaries
-from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
+from incremental_assets.ledger.entry import Entry, FileEntry, State, is_of_a_load
 from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.ledger.reader import TableReader
 from incremental_assets.ledger.table_history import TableHistory
@@ -99,8 +99,8 @@ class IndexedHistory(TableHistory):
 
     @cached_property
     def held(self) -> Mapping[date, Entry]:
-        days = self._later_than("held", "committed")
-        held = LazyMapping(days, lambda day: self._of(day).held[day])
+        days = self._later_than("held", "loaded")
+        held = LazyMapping(days, lambda day: self._last_of(day, "held"))
         if not days or self.last is None or not self.last.is_of_whole_source:
             return held
         since = {day: batch for day, batch in days.items() if batch > self.high}
@@ -110,7 +110,7 @@ class IndexedHistory(TableHistory):
     def accepted(self) -> Mapping[date, Entry]:
         accepted = self._later_than("accepted", "held").items()
         days = {day: n for day, n in accepted if day in self.held}
-        return LazyMapping(days, lambda day: self._of(day).accepted[day])
+        return LazyMapping(days, lambda day: self._last_of(day, "accepted"))
 
     @cached_property
     def rewound(self) -> Mapping[date, Entry]:
@@ -192,6 +192,9 @@ class IndexedHistory(TableHistory):
             found = (*self._reader.of_day(day), *later)
             self._histories[day] = TableHistory(self.table, found)
         return self._histories[day]
+
+    def _last_of(self, day: date, state: State) -> Entry:
+        return next(e for e in reversed(self._of(day).outcomes) if e.state == state)
 
     def _touching(self, day: date, low: int) -> tuple[Entry, ...]:
         later = (e for e in self._published_later(low) if any(t.day == day for t in e.touched))

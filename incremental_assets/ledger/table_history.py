@@ -104,12 +104,13 @@ class TableHistory:
 
     @cached_property
     def held(self) -> Mapping[date, Entry]:
-        """The days whose last outcome is a failed gate, with that outcome.
+        """The days whose last load failed its gate, with its outcome.
 
+        A rewind or a retraction since then does not end it: what was held was not evaluated again.
         What a source without days had new on a day is part of what it has new on the next one, so
         such a hold ends with the next published batch, whatever its day.
         """
-        last = {e.day: e for e in self.outcomes if e.state in ("committed", "held")}
+        last = {e.day: e for e in self.outcomes if e.ends_hold or e.state == "held"}
         return _still_held({day: e for day, e in last.items() if e.state == "held"}, self.last)
 
     @cached_property
@@ -267,7 +268,7 @@ class TableHistory:
         """
         after = TableHistory(self.table, (*self.entries, *outcomes))
         published = tuple(e for e in outcomes if e.state == "committed")
-        days = {e.day for e in outcomes if e.state in ("committed", "held")}
+        days = {e.day for e in outcomes if e.ends_hold or e.state == "held"}
         held = {e.day: e for e in outcomes if e.state == "held"}
         held = {d: e for d, e in self.held.items() if d not in days} | held
         held = _still_held(held, published[-1] if published else self.last)

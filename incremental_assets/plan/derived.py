@@ -27,8 +27,8 @@ _ORDER: tuple[tuple[Mode, Kind], ...] = (
 def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict[date, str]:
     """The days of a table whose upstream has batches that it has not read, each with the reason.
 
-    Held days are left out as long as nothing new came for them and they were not accepted; so are
-    days outside the partitions `start` to `today`.
+    Held days are left out as long as nothing new came for them and they were neither accepted nor
+    rewound; so are days outside the partitions `start` to `today`.
     """
     found: dict[date, str] = {}
     history = view.table(table.name)
@@ -37,8 +37,10 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
         work = _day_work(table, day, view)
         if work is None or upstream_held(table, day, view):
             continue
-        held = history.held.get(day)
-        if held is not None and day not in accepted and not changed_since(held, table, view):
+        held, rewound = history.held.get(day), history.rewound.get(day)
+        is_rewound = held is not None and rewound is not None and rewound.batch > held.batch
+        is_asked_for = day in accepted or is_rewound
+        if held is not None and not is_asked_for and not changed_since(held, table, view):
             continue
         found[day] = work.why
     return found

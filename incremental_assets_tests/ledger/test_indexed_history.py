@@ -59,7 +59,7 @@ def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
     for batch in range(1, batches + 1):
         days = sorted(chance.sample(DAYS, chance.randint(1, 3)))
         state: State = chance.choice(("committed", "committed", "held", "abandoned"))
-        kind: Kind = chance.choice(("advance", "advance", "restate"))
+        kind: Kind = chance.choice(("advance", "advance", "restate", "retract"))
         mode: Mode = chance.choice(("merge", "merge", "append", "rebuild"))
         facts = {"kind": kind, "mode": mode, "windows": (Window(EVENTS, 0, 3 * batch),)}
         claims = [entry(batch, day=jan(day), **facts) for day in days]

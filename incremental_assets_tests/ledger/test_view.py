@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from incremental_assets.ledger.entry import Entry, FileEntry, Mode, State, Touched, Window
+import pytest
+
+from incremental_assets.ledger.entry import Entry, FileEntry, Kind, Mode, State, Touched, Window
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 
@@ -112,6 +114,17 @@ def test_a_day_is_held_until_it_is_published() -> None:
     assert {day: e.batch for day, e in again.held.items()} == {jan(1): 2}
 
 
+@pytest.mark.parametrize("kind", ["rewind", "retract"])
+def test_a_day_stays_held_if_what_was_held_is_not_evaluated_again(kind: Kind) -> None:
+    decided = replace(entry(3, 1), kind=kind)
+    accepted = replace(entry(2, 1), state="accepted")
+    still = history(entry(1, 1, HELD), accepted, decided)
+
+    assert {day: e.batch for day, e in still.held.items()} == {jan(1): 1}
+    assert {day: e.batch for day, e in still.accepted.items()} == {jan(1): 2}
+    assert history(*still.entries, entry(4, 1)).held == {}
+
+
 def test_an_abandoned_attempt_does_not_free_a_held_day() -> None:
     sales = history(entry(1, 1, HELD), entry(2, 1, ABANDONED), entry(3, 1, CLAIMED))
 
@@ -208,6 +221,7 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
         [replace(entry(6, 2), files=(file,), kind="rewind")],
         [entry(7, 3), entry(7, 6), replace(entry(7, 2), files=(file,))],
         [entry(8, 3, HELD), entry(8, 4, ABANDONED)],
+        [replace(entry(9, 3), kind="retract")],
     ]
     names = (
         *("outcomes", "committed", "last_committed", "held", "accepted", "published_days"),

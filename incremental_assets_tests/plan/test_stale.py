@@ -60,6 +60,20 @@ def test_a_rewound_day_is_stale_even_where_it_was_read_as_far_as_its_upstream_go
     assert list(stale(SALES, view)) == [1]
 
 
+def test_a_held_day_that_was_rewound_since_is_stale_until_it_is_evaluated_again() -> None:
+    read = {EVENTS.name: 1}
+    loads = (
+        did(EVENTS, 1, 1, touched=[1]),
+        did(SALES, 1, 1, touched=[1], read=read),
+        did(SALES, 2, 1, read=read, state="held"),
+    )
+    rewound = did(SALES, 3, 1, kind="rewind")
+    again = did(SALES, 4, 1, read=read, state="held")
+
+    assert list(stale(SALES, ledger(*loads, rewound))) == [1]
+    assert stale(SALES, ledger(*loads, rewound, again)) == {}
+
+
 def test_a_changed_lookup_makes_just_the_fact_days_stale_that_it_affects() -> None:
     seen = {SALES.name: 1, USERS.name: 1}
     view = ledger(
@@ -105,6 +119,9 @@ def test_a_held_day_is_not_asked_for_again_until_its_input_changes() -> None:
 
 
 def test_a_day_whose_upstream_is_held_is_not_stale() -> None:
-    view = ledger(did(EVENTS, 1, 1, touched=[1]), did(EVENTS, 2, 1, state="held"))
+    held = (did(EVENTS, 1, 1, touched=[1]), did(EVENTS, 2, 1, state="held"))
+    retracted = did(EVENTS, 3, 1, touched=[1], kind="retract")
 
-    assert stale(SALES, view) == {}
+    assert stale(SALES, ledger(*held)) == {}
+    assert stale(SALES, ledger(*held, retracted)) == {}
+    assert list(stale(SALES, ledger(*held, retracted, did(EVENTS, 4, 1, touched=[1])))) == [1]
