@@ -8,7 +8,7 @@ rewind. That loses nothing and doubles nothing; it costs a load of everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -20,7 +20,7 @@ from incremental_assets.delta_protocol.log_files import DELTA_LOG
 from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.errors import LakeError, LedgerError
 from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.ledger.entry import Entry, State
+from incremental_assets.ledger.entry import Entry, FileEntry, State
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.table_history import TableHistory
@@ -32,6 +32,7 @@ from incremental_assets.operations.log_entries import (
     rebuild_entry,
 )
 from incremental_assets.operations.rewind import Rewound, rewind_entries
+from incremental_assets.plan.consistent import log_state_of
 from incremental_assets.settings import Settings, user_name
 from incremental_assets.storage import files_below, remove
 from incremental_assets.table import Table
@@ -74,8 +75,9 @@ def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
 
     A batch that was in progress is abandoned first. Manual decisions (accepted, dropped, rewound)
     and when days were held remain in the old ledger alone. Waits for loads that are in progress.
-    Raises LedgerError if the old ledger cannot be read and only some tables are named, and
-    LakeError where there is nothing to rebuild it from.
+    Raises LedgerError if the old ledger cannot be read and only some tables are named, or where a
+    table that is not named would append rows for a second time, and LakeError where there is
+    nothing to rebuild it from.
     """
     require_a_lake(lakehouse)
     ledger, lake, log = Ledger(lakehouse.ledger.path), lakehouse.settings.lake, lakehouse.log
@@ -96,6 +98,8 @@ def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
             return entries
 
         is_readable = _is_readable(ledger, all_of_them=len(tables) == len(lakehouse.tables))
+        if is_readable:
+            _require_appending_readers(lakehouse, ledger, tables)
         former = ledger.back_up(now)
         if not is_readable:
             remove(ledger.path)
@@ -119,6 +123,39 @@ def _is_readable(ledger: Ledger, *, all_of_them: bool) -> bool:
     return True
 
 
+def _require_appending_readers(
+    lakehouse: Lakehouse, ledger: Ledger, tables: Sequence[Table]
+) -> None:
+    """Raise LedgerError where a table is older than one that appends what it reads of it.
+
+    What the older table lacks is loaded again under new numbers, so the other one would append
+    these rows once more, unless it is rebuilt with it.
+    """
+    view, named = ledger.view_if_any(), {table.name for table in tables}
+    readers = [t for t in lakehouse.tables if t.write.appends and t.name not in named]
+    for table in tables:
+        read_by = {
+            reader.name: max(view.table(reader.name).watermarks(table.name).values(), default=0)
+            for reader in readers
+            if any(read.table.name == table.name for read in reader.upstreams)
+        }
+        log = log_state_of(lakehouse.settings, table)
+        last = log.last or 0
+        behind = [name for name, high in read_by.items() if high > last]
+        is_whole = log.is_there and log.last is None  # as far as can be known
+        if not behind or is_whole or not ledger.last_in_log(table.name, last):
+            continue
+        path = f"{lakehouse.settings.lake}/{table.name}"
+        names = " ".join(t.name for t in lakehouse.tables if t.name in {*named, *behind})
+        raise LedgerError(
+            f"{path} holds no batch after {last}, and {' and '.join(behind)} appended rows of "
+            "later ones: the next run would load these again and append them for a second time. "
+            f"Nothing was rebuilt. Restore {table.name} from a backup that has them; or rebuild "
+            "all of these tables, and the next run replaces the rows by those that can still be "
+            f"read:\n  incremental-assets ledger rebuild {names}"
+        )
+
+
 def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) -> list[Entry]:
     """All entries of a table; none of one that was never loaded."""
     path, old = f"{settings.lake}/{table.name}", view.table(table.name)
@@ -129,6 +166,8 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     if there:
         in_log = transaction(path, table.name)
         logged = entries_from_log(path, table, in_log, _upstream_days(table, view), WHY)
+    files = landed_files(path, table) if there and table.has_landed_paths else {}
+    logged = [_without_files_that_landed_again(entry, files) for entry in logged]
     last = max([_last_number(settings, table, view), *(e.batch for e in logged)])
     if not last:
         return []
@@ -145,12 +184,21 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     if not (outdating or days):  # a batch that did nothing, after which numbers go on
         outdating = [_marked(table, last + 1, now.date(), "abandoned", now, 0)]
     again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []
-    files = landed_files(path, table) if there and table.has_landed_paths else {}
     return [
         *logged,
         *outdating,
         *(replace(e, batch=last + 2, files=files.get(e.day, ())) for e in again),
     ]
+
+
+def _without_files_that_landed_again(
+    entry: Entry, landed: Mapping[date, tuple[FileEntry, ...]]
+) -> Entry:
+    """A retraction without the files of which the table has rows: they were loaded since."""
+    if entry.kind != "retract":
+        return entry
+    there = {file.path for file in landed.get(entry.day, ())}
+    return replace(entry, files=tuple(file for file in entry.files if file.path not in there))
 
 
 def _marked(table: Table, batch: int, day: date, state: State, now: datetime, rows: int) -> Entry:

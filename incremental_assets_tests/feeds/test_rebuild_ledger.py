@@ -18,6 +18,7 @@ from incremental_assets.operations.log_entries import entries_from_log
 from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
+from incremental_assets_tests.feeds.test_append import TYPED, VISITS, visit
 from incremental_assets_tests.feeds.test_consistent import BRONZE, LEDGER, SILVER
 from incremental_assets_tests.feeds.test_interrupted import orders, products, users, whole
 from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
@@ -190,6 +191,44 @@ def test_a_bronze_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lake
     load(shop)
     assert ("e", "5") in shop.rows(SILVER, "id", "seat")
     assert len(shop.bronze(BRONZE, "id")) == len(before[0]) + 1
+
+
+@pytest.mark.parametrize(
+    "is_gone",
+    [
+        True,
+        pytest.param(False, marks=thorough("feeds/test_rebuild_ledger.py: a table that is gone")),
+    ],
+)
+def test_a_table_that_lacks_batches_is_rebuilt_with_the_one_that_appended_their_rows(
+    lake: Lakes, is_gone: bool
+) -> None:
+    web, names = lake(VISITS, TYPED), (VISITS.name, TYPED.name)
+    web.land("visits", "2017-01-05", "1.jsonl", [visit("a")])
+    web.load("2017-01-05")
+    shutil.copytree(web.path(VISITS.name), web.path(f"_copy/{VISITS.name}"))
+    web.land("visits", "2017-01-05", "2.jsonl", [visit("b")])
+    web.land("visits", "2017-01-06", "1.jsonl", [visit("late"), visit("c", "06")])
+    web.load("2017-01-05...2017-01-06")
+    web.load_stale()
+    before = web.rows(TYPED.name, "page")
+    if is_gone:
+        shutil.rmtree(web.path(VISITS.name))
+    else:
+        put_back(web, VISITS.name)
+
+    with pytest.raises(LedgerError, match=f"ledger rebuild {' '.join(names)}$"):
+        rebuilt(web, VISITS.name)
+    assert not list(Path(web.path(LEDGER)).parent.glob("_ledger_before_*"))
+    rebuilt(web, *names)
+    web = web.with_tables(*web.tables.values())
+    if not is_gone:
+        web.load("2017-01-05...2017-01-06", TYPED.name)  # from what is left of bronze
+    web.load("2017-01-05...2017-01-06")
+    web.load_stale()
+
+    assert web.rows(TYPED.name, "page") == before
+    assert web.stale() == {}
 
 
 def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lakes) -> None:

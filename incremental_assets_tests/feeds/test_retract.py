@@ -134,6 +134,13 @@ def test_it_is_not_read_again_unless_it_has_changed_not_even_by_a_ledger_from_th
     shop.load(DAY, bronze)
     assert shop.bronze(bronze, "id") == [(BEFORE, "a"), (DAY, "b"), (DAY, "c"), (DAY, "d")]
 
+    (shop.source("bookings") / DAY / "wrong.jsonl").unlink()
+    rebuilt(shop, bronze)
+    shop = shop.with_tables(*shop.tables.values())
+    history = shop.lakehouse.ledger.view().table(bronze)
+    assert history.retracted(THE_DAY) == frozenset()  # so its rows can be retracted
+    assert [e.why for e in history.committed if e.kind == "retract"] == ["a test file"]
+
 
 def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(lake: Lakes) -> None:
     shop = lake.copy_of(trains)
