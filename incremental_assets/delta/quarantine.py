@@ -196,8 +196,8 @@ class Quarantine:
     def expire(self, before: datetime) -> None:
         """Drop the rows that were first seen before a moment.
 
-        That moment is noted first: which rows are gone cannot be told by a setting, which may
-        change. Raises LakeError.
+        That moment is noted first: the setting that it comes from may change, and then it does not
+        show which rows are gone. Raises LakeError.
         """
         if not self.expired(before):
             return

@@ -32,11 +32,10 @@ _WRITTEN = PLAIN_FEATURES | {
 _IDENTITY_WRITER = 6
 """The last writer version without a list of features; it stands for identity columns."""
 REMOVE_AND_REBUILD = (
-    "DROP FEATURE leaves most such tables with another of these features. Of silver and "
-    "gold: remove the table's folder, run `incremental-assets ledger rebuild TABLE`, and load it "
-    "again. Of bronze: if the source still has all that was loaded, the same, together with "
-    "the tables that read it; otherwise restore the table from a backup. A loader's target: load "
-    "into an empty target_path, with an empty watermark_path."
+    "Of silver and gold: remove the table's folder, run `incremental-assets ledger rebuild "
+    "TABLE`, and load it again. Of bronze: if the source still has all that was loaded, the same, "
+    "together with the tables that read it; otherwise restore the table from a backup. A loader's "
+    "target: load into an empty target_path, with an empty watermark_path."
 )
 _CONSTRAINT = "delta.constraints."
 _COMPUTED = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
@@ -100,7 +99,8 @@ def require_known_features(table: DeltaTable, path: str) -> None:
     if unknown:
         raise LakeError(
             f"{path} has {', '.join(sorted(unknown))}, by hand or by a default of another program: "
-            "features of Delta with which no load can write it. Nothing was published. "
+            "features of Delta with which no load can write it. Nothing was published. DROP "
+            "FEATURE leaves most such tables with another of these features. "
             f"{REMOVE_AND_REBUILD}"
         )
 

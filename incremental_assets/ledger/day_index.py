@@ -18,7 +18,7 @@ import polars as pl
 from incremental_assets.file_identity import MODULUS, file_fingerprint
 from incremental_assets.ledger.day_summaries import DaySummaries, StoredDays
 from incremental_assets.ledger.day_summary import FIRSTS, LASTS, DaySummary
-from incremental_assets.ledger.entry import Entry, to_frame
+from incremental_assets.ledger.entry import KEEP_HOLDS, Entry, to_frame
 from incremental_assets.ledger.snapshot import LedgerSnapshot
 from incremental_assets.locations import local_path
 from incremental_assets.storage import open_file, write_file
@@ -174,9 +174,7 @@ def _summarized(rows: pl.DataFrame) -> pl.DataFrame:
         batch.max().alias("last"),
         batch.filter(published).max().alias("committed"),
         batch.filter(published & ~is_rewind).max().alias("published"),
-        batch.filter(published & ~pl.col("kind").is_in(["rewind", "retract"]))
-        .max()
-        .alias("loaded"),
+        batch.filter(published & ~pl.col("kind").is_in(KEEP_HOLDS)).max().alias("loaded"),
         batch.filter(held).max().alias("held"),
         batch.filter(accepted).max().alias("accepted"),
         batch.filter(published & is_rewind).max().alias("rewound"),

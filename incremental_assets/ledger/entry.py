@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 
 State = Literal["claimed", "committed", "held", "abandoned", "accepted", "dropped"]
 Kind = Literal["advance", "restate", "rewind", "replay", "retract"]
+KEEP_HOLDS: Final[tuple[Kind, ...]] = ("rewind", "retract")
+"""The kinds that publish nothing of what was held, so the day stays held."""
 Mode = Literal["append", "merge", "rebuild", "history", "replace"]
 FORMAT_VERSION = 5  # since 5 there are retractions; no column was added
 WITHOUT_DAYS = "without_days"
@@ -118,7 +120,7 @@ class Entry:
     @property
     def ends_hold(self) -> bool:
         """Whether it published what was held: a rewind and a retraction publish nothing."""
-        return self.state == "committed" and self.kind not in ("rewind", "retract")
+        return self.state == "committed" and self.kind not in KEEP_HOLDS
 
 
 def is_of_a_load(entry: Entry) -> bool:

@@ -18,7 +18,9 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched
 from incremental_assets.operations.retract import retract, retractions_of, rows_to_retract
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.plan.retract import missing_below
+from incremental_assets.quality.rules import fail, row_count
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 from incremental_assets.testing import kill_after_each_write
@@ -104,6 +106,46 @@ def test_a_file_leaves_every_table_on_record_and_the_day_that_it_held_is_publish
     versions = shop.versions()
     assert states(retracted(shop, WRONG), "bronze/bookings") == ["idle"]
     assert shop.versions() == versions
+
+
+def test_a_held_day_of_bronze_is_evaluated_again_after_a_retraction_or_a_rewind(
+    lake: Lakes,
+) -> None:
+    name = "bronze/bookings"
+    shop = lake(replace(landed("bookings"), rules=fail(row_count(at_most=2))), bookings())
+    shop.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
+    wrong = shop.land("bookings", DAY, "2.jsonl", [booking("b", "2")])
+    shop.load(DAY)
+    many = shop.land("bookings", DAY, "3.jsonl", [booking(n, "3") for n in "cde"])
+
+    def held() -> bool:
+        return THE_DAY in shop.lakehouse.ledger.view().table(name).held
+
+    shop.load(DAY)
+    wrong.unlink()
+    retracted(shop, f"bookings/{DAY}/2.jsonl")
+    assert held()
+    assert shop.bronze(name, "id") == [(DAY, "a")]
+    assert shop.rows("silver/bookings", "id") == [("a",), ("b",)]  # of a held day, as it was
+
+    many.unlink()
+    assert shop.pending_days(name) == [DAY]
+    shop.load(DAY, name)
+    assert not held()
+    shop.load_stale()
+    assert shop.rows("silver/bookings", "id") == [("a",)]
+    assert shop.pending_days(name) == []
+
+    shop.land("bookings", DAY, "3.jsonl", [booking(n, "3") for n in "cde"])
+    shop.load(DAY)
+    TableRewind(shop.lakehouse, shop.tables[name]).record(0, "a till counted twice", None)
+    assert held()
+    shop.land("bookings", DAY, "3.jsonl", [booking("c", "3")])
+    shop.load(DAY)
+    assert not held()
+    shop.load_stale()
+    assert shop.rows("silver/bookings", "id") == [("a",), ("c",)]
+    all_equal(shop)
 
 
 def test_it_is_not_read_again_unless_it_has_changed_not_even_by_a_ledger_from_the_log(
