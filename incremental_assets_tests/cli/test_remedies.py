@@ -20,6 +20,7 @@ FILLED = {
     "accept TEXT TEXT": "accept silver/sales 2017-01-05",
     "--days TEXT": "--days 2017-01-05",
     "--with TEXT": "--with kafka",
+    "rebuild TABLE": "rebuild silver/sales",
     "BATCH": "1",
     "TEXT": "silver/sales",
 }
