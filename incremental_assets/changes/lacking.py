@@ -34,6 +34,7 @@ from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 _KNOWN, _LATEST = "_known_version", "_latest_known"
 _WAS_GOOD = "_was_good"
+_BAD = "size(_reasons) > 0"
 _MOST_ROUNDS = 10
 """Each round, the first event of a key that was taken for good, or for bad, is known for sure."""
 
@@ -152,7 +153,7 @@ def with_values_to_judge(
     kind = partial_type(rows.schema, order)
     lacks = F.filter(LACKS, lambda name: name.isin(list(columns)))
     rows = rows.withColumns({PARTIAL: as_partial(kind, lacks), _KNOWN: F.lit(False)})
-    keys = rows.where(F.size(LACKS) > 0).select(*map(quoted, key)).distinct()
+    keys = rows.where(F.size(LACKS) > 0).selectExpr(*map(quoted, key)).distinct()
     every, others = rows, None
     few = None if frames.is_small else sent_if_few(frames, keys)
     if few is not None:
@@ -261,7 +262,7 @@ def events_with_reasons(
         rows = request.with_reasons(rows, reasons, live, keyed=False, ordered_by=ordered_by)
         return as_they_came(rows, columns)
 
-    return judged_again(frames, judged, rows, columns)
+    return judged_again(frames, judged, rows, columns, request.key, order)
 
 
 def judged_again(
@@ -269,16 +270,18 @@ def judged_again(
     judged: Callable[[DataFrame, str], DataFrame],
     rows: DataFrame,
     columns: Sequence[str],
+    key: Sequence[str],
+    order: Sequence[str],
 ) -> DataFrame:
     """The events, which may lack `columns`, judged with the values of the good ones before them.
 
-    First with those of any: which are good is only known then. Nearly always all are. Else again,
-    until the good ones are those whose values were given.
+    First with those of any: which are good is only known then. Nearly always all are that may have
+    given a value. Else again, until the good ones are those whose values were given.
     """
     if not columns:  # nobody has a value of another
         return judged(rows, "true")
     found = frames.cut(judged(frames.cut(rows), "true"))
-    if found.where("size(_reasons) > 0").isEmpty():
+    if found.where(_BAD).isEmpty() or not _bad_ones_give(found, key, order[:-1]):
         return found
     for _ in range(_MOST_ROUNDS):
         was_good = found.withColumn(_WAS_GOOD, F.expr("size(_reasons) = 0")).drop(REASONS)
@@ -288,6 +291,17 @@ def judged_again(
         if differ.isEmpty():
             break
     return found
+
+
+def _bad_ones_give(found: DataFrame, key: Sequence[str], position: Sequence[str]) -> bool:
+    """Whether an event may have the value of another that was found bad."""
+    at = F.struct(*map(quoted, position))
+    of_key = found.groupBy(*map(quoted, key)).agg(
+        F.min(F.when(F.expr(_BAD), at)).alias("bad"),
+        F.max(F.when(F.size(LACKS) > 0, at)).alias("lacks"),
+        F.count("*").alias("events"),
+    )
+    return not of_key.where("events > 1 AND bad <= lacks").isEmpty()
 
 
 def known_events(frames: Frames, state: TargetState) -> DataFrame | None:

@@ -126,7 +126,7 @@ def with_scope(previous: DataFrame, snapshot: DataFrame, scope: Sequence[str]) -
         return previous.withColumn(IN_SCOPE, F.lit(True))
     unknown = F.arrays_overlap("_unreadable", F.array(*map(F.lit, scope)))
     readable = snapshot.where(F.col("_raw").isNull() & ~F.coalesce(unknown, F.lit(False)))
-    units = readable.select(*map(quoted, scope)).distinct()
+    units = readable.selectExpr(*map(quoted, scope)).distinct()
     marked = units.withColumn(IN_SCOPE, F.lit(True))
     joined = join_by_key(previous, marked, scope, "left", nulls=True)
     return joined.withColumn(IN_SCOPE, F.coalesce(IN_SCOPE, F.lit(False)))

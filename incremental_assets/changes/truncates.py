@@ -74,7 +74,7 @@ def known_events(
         )
     if superseded is None:
         return events
-    return events.unionByName(superseded.where(f"NOT {DELETED}").select(*map(quoted, names)))
+    return events.unionByName(superseded.where(f"NOT {DELETED}").selectExpr(*map(quoted, names)))
 
 
 def as_deletes(positions: DataFrame) -> DataFrame:

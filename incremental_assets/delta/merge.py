@@ -86,7 +86,7 @@ def merge(
         lookup = ", ".join(_columns(compared))
         present = read_files(frames.session, table, searched, file_column=FILE)
         old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
-        few = few_keys(frames, incoming.select(*_columns(key)), searched)
+        few = few_keys(frames, incoming.selectExpr(*_columns(key)), searched)
         if few is not None:
             old = F.broadcast(join_by_key(old, few, key, "left_semi", nulls=nulls))
         looked_up = join_by_key(incoming, old, key, "left", nulls=nulls)
@@ -113,7 +113,7 @@ def merge(
         new = new.dropDuplicates([*key])
     rest = None
     if touched:
-        replaced = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
+        replaced = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").selectExpr(*_columns(key))
         rest = read_files(frames.session, table, touched)
         rest = join_by_key(rest, replaced, key, "left_anti", nulls=nulls)
     staged = stage_with(new, rest, table, folder)
@@ -193,11 +193,11 @@ def delete_insert(
 ) -> StagedWrite:
     """Stage `incoming`, any number of rows per key, in place of the rows of its keys."""
     table = plain_files(path, version_of(path))
-    keys = incoming.select(*_columns(key)).distinct()
+    keys = incoming.selectExpr(*_columns(key)).distinct()
     present = read_files(frames.session, table, table.files, file_column=FILE)
     few = few_keys(frames, keys, table.files)
     wanted = keys if few is None else few
-    old = present.select(*_columns(key), FILE).join(wanted, list(key), "left_semi")
+    old = present.selectExpr(*_columns(key), FILE).join(wanted, list(key), "left_semi")
     counts = old.groupBy(FILE).count().collect()
     touched = files_named(path, table.files, {row[FILE] for row in counts})
     rest = read_files(frames.session, table, touched).join(keys, list(key), "left_anti")
@@ -239,7 +239,7 @@ def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, folder
     rows = new if rest is None else new.unionByName(rest, allowMissingColumns=True)
     first = [field.name for field in table.schema.fields if field.name in rows.columns]
     names = [*first, *(name for name in rows.columns if name not in first)]
-    return stage(rows.select(*_columns(names)), table.path, folder, table.partition_by)
+    return stage(rows.selectExpr(*_columns(names)), table.path, folder, table.partition_by)
 
 
 def replace_rows(

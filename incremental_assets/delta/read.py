@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StringType, StructField, StructType
 
@@ -35,7 +35,7 @@ from incremental_assets.delta.writable import (
 from incremental_assets.delta_protocol.log_files import PLAIN_FEATURES
 from incremental_assets.delta_protocol.reader import delta_reader
 from incremental_assets.errors import LakeError
-from incremental_assets.frames import quoted
+from incremental_assets.frames import literal, quoted
 from incremental_assets.storage import spark_folder, spark_path
 
 _COLUMN_MAPPING, _DELETION_VECTORS = "columnMapping", "deletionVectors"
@@ -157,10 +157,10 @@ def read_files(
         for field in fields
         if field.name in table.partition_by
     }
-    # Names as text, not as columns: each of those takes ten calls to the JVM.
+    # SQL, not columns: each of those takes ten calls to the JVM.
     columns = [partition.get(f.name, quoted(f.name)) for f in fields]
-    uri = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
-    return rows.select(*columns, *uri) if partition or uri else rows
+    uri = [f"_metadata.file_path AS {quoted(file_column)}"] if file_column else []
+    return rows.selectExpr(*columns, *uri) if partition or uri else rows
 
 
 def no_rows(session: SparkSession, schema: StructType) -> DataFrame:
@@ -169,22 +169,25 @@ def no_rows(session: SparkSession, schema: StructType) -> DataFrame:
     return session.range(0).select(*columns)
 
 
-def _partition_column(name: str, kind: DataType, files: Sequence[DataFile]) -> Column:
-    """The value of a partition column, which a file does not hold, from the file's path."""
+def _partition_column(name: str, kind: DataType, files: Sequence[DataFile]) -> str:
+    """SQL for the value of a partition column, which a file does not hold, from the file's path."""
     values = {file.partition[name] for file in files}
-    if len(values) == 1:
-        return F.lit(values.pop()).cast(kind).alias(name)
     # Bytes are compared here; a regular expression over each row's path was a tenth of a load.
-    value = F.substring_index("_metadata.file_path", f"/{name}=", -1)
-    if isinstance(kind, DateType) and None not in values:
-        return F.substring(value, 1, len("2017-01-01")).cast("date").alias(name)
-    text = _decoded(_decoded(F.substring_index(value, "/", 1)))
-    return F.when(text != NO_PARTITION, text).cast(kind).alias(name)
+    value = f"substring_index(_metadata.file_path, {literal(f'/{name}=')}, -1)"
+    if len(values) == 1:
+        only = values.pop()
+        value = "NULL" if only is None else literal(str(only))
+    elif isinstance(kind, DateType) and None not in values:
+        value = f"substring({value}, 1, {len('2017-01-01')})"
+    else:
+        text = _decoded(_decoded(f"substring_index({value}, '/', 1)"))
+        value = f"nullif({text}, {literal(NO_PARTITION)})"
+    return f"CAST({value} AS {kind.simpleString()}) AS {quoted(name)}"
 
 
-def _decoded(text: Column) -> Column:
+def _decoded(text: str) -> str:
     """Percent-encoded text, decoded; a plus is a plus in a path."""
-    return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
+    return f"url_decode(replace({text}, '+', '%2B'))"
 
 
 def _files(table: DeltaTable, names: Sequence[str]) -> list[DataFile]:

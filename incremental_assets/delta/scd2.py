@@ -85,7 +85,9 @@ def merge_scd2(
     table = plain_files(path, version_of(path))
     session = frames.session
     present = read_files(session, table, table.files, file_column=FILE) if table.files else None
-    keys = rebuilt if rebuilt is not None else incoming.select(*_columns(versions.key)).distinct()
+    keys = (
+        rebuilt if rebuilt is not None else incoming.selectExpr(*_columns(versions.key)).distinct()
+    )
     few = few_keys(frames, keys, table.files)
     keys = keys if few is None else few
     counts_if = "true" if rebuilt is None else f"coalesce({carried_forward or 'false'}, false)"
@@ -116,7 +118,7 @@ def merge_scd2(
         changed |= {r[FILE] for r in present.where(no_key).select(FILE).distinct().collect()}
     touched = files_named(path, table.files, changed)
     own = [name for name in derived.columns if name not in (*_FLAGS, *_DERIVED, DELETED, WHY)]
-    new = derived.where("_visible AND NOT _same").select(*_columns(own))
+    new = derived.where("_visible AND NOT _same").selectExpr(*_columns(own))
     new = new.withColumn("_batch", F.lit(batch).cast("long"))
     rest = None
     if touched:

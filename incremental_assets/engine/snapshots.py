@@ -133,7 +133,7 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
         number = F.lit(batch.number).cast("long")
         rows = read.rows.withColumns({"_batch": number, "_day": F.col("_landing_day")})
         names = (name for name, _ in self.columns(batch.table))
-        staged = stage(rows.select(*names), batch.path, batch.folder, PARTITIONS)
+        staged = stage(rows.selectExpr(*names), batch.path, batch.folder, PARTITIONS)
         return StagedWrite(staged, replaced_by=("_landing_day", replaced))
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:

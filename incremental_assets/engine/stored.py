@@ -89,7 +89,7 @@ class StoredBatch(BatchKind[_New]):
         days = [entry.day for entry in published]
         good = read.rows.where(F.expr(GOOD) & F.col(LOAD_DAY).isin(days))
         names = [name for name, _ in self.columns(batch.table)]
-        return StagedWrite(stage(good.select(*names), batch.path, batch.folder, PARTITIONS))
+        return StagedWrite(stage(good.selectExpr(*names), batch.path, batch.folder, PARTITIONS))
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         return from_commit(claims, commit, lambda partition: partition_day(partition[1]))

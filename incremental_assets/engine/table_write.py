@@ -227,7 +227,7 @@ def _as_published(
     """The table's rows of these keys on other days that are not among the events, as events."""
     there = table_now.where(elsewhere).join(keys, list(to.key), "left_semi")
     same = list(dict.fromkeys((*to.key, "dt", *to.position)))
-    left = join_by_key(there, events.select(*map(quoted, same)), same, "left_anti", nulls=True)
+    left = join_by_key(there, events.selectExpr(*map(quoted, same)), same, "left_anti", nulls=True)
     given = {OPERATION: F.lit("upsert"), DELETED: F.lit(False)}
     columns = [
         F.col(quoted(f.name))

@@ -73,7 +73,7 @@ def judged_lacking(
         rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
         return as_they_came(with_reasons(rows, table.rules, reasons), columns)
 
-    return judged_again(lacks.frames, judged, rows, columns)
+    return judged_again(lacks.frames, judged, rows, columns, table.key, order)
 
 
 def with_lacked(rows: DataFrame, lacking: Lacking, columns: Sequence[str]) -> DataFrame:

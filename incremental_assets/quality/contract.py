@@ -128,7 +128,7 @@ class Contract:
         expected = self.grown((), sorted(expected))
         rows, texts = self._with_texts(rows, expected, shapes)
         typed = {
-            name: kind.typed(_kind(F.col(PAYLOAD), name), F.expr(texts[name]))
+            name: kind.typed(_kind(name), F.expr(texts[name]))
             for name, kind in self.columns.items()
         }
         # An object or array has a text, too, so without one there is nothing, or JSON null.
@@ -410,7 +410,7 @@ def _texts(names: Sequence[str]) -> Column:
     return F.split(F.lit(_BETWEEN_NAMES.join(names)), _BETWEEN_NAMES) if names else F.expr(_NONE)
 
 
-def _kind(payload: Column, name: str) -> Column:
+def _kind(name: str) -> Column:
     """The JSON type of a field, as `schema_of_variant` gives it.
 
     By way of a text, so that it is found out where it is asked for. A scan takes a value out of a
@@ -418,8 +418,8 @@ def _kind(payload: Column, name: str) -> Column:
     `from_json` as a whole, which is an advantage: as one long method, a fresh Java took longer for
     a million rows.
     """
-    value = F.from_json(F.to_json(payload), f"struct<`{name}`:variant>").getField(name)
-    return F.schema_of_variant(value)
+    value = f"from_json(to_json({PAYLOAD}), '`{name}` VARIANT').`{name}`"
+    return F.expr(f"schema_of_variant({value})")
 
 
 def _alike(name: str, others: Sequence[str]) -> str:

@@ -112,7 +112,7 @@ def _with_taken(
     if scope.key:
         same.append(F.expr(f"{key} != {HELPER}key"))
     names = list(dict.fromkeys((scope.day, *columns, *scope.key)))
-    taken = rows.join(there, same, "left_semi").select(*map(quoted, names)).distinct()
+    taken = rows.join(there, same, "left_semi").selectExpr(*map(quoted, names)).distinct()
     rows = rows.join(taken.withColumn(f"{HELPER}taken", F.lit(True)), names, "left")
     rows = rows.withColumn(flag, F.expr(f"{flag} OR {HELPER}taken IS NOT NULL"))
     return rows.drop(f"{HELPER}taken")

@@ -42,7 +42,7 @@ def decided(
 ) -> tuple[ChangeSet | None, Decided]:
     """The changes of keys that lack nothing, as they are (None: there are none), and the others."""
     rows = frames.cut(changes.changes)
-    keys = rows.select(*map(quoted, to.key)).distinct()
+    keys = rows.selectExpr(*map(quoted, to.key)).distinct()
     others = None
     if not frames.is_small:
         keys = frames.cut(_lacking_keys(frames, to, rows))
