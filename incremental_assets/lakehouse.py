@@ -26,6 +26,7 @@ from incremental_assets.ledger.settle import settle
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, plan_replay, plan_restate, plan_table
 from incremental_assets.plan.batches import in_batches
+from incremental_assets.plan.lost_days import without_lost_days
 from incremental_assets.plan.retract import plan_retraction
 from incremental_assets.plan.work import why_of_days
 from incremental_assets.plurals import counted
@@ -103,10 +104,15 @@ class Lakehouse:
     def load(self, table: Table, days: Sequence[date], run_id: str = "") -> TableLoadResult:
         """Advance the table by what is new for these days; restate the days that were restated.
 
-        Days whose gate fails are held and named in the result, not raised. Raises an
-        IncrementalAssetsError if the job could not be done; nothing is then half-written.
+        Days whose gate fails are held and named in the result, not raised; a day that it would
+        empty, because its upstream has lost the rows, is refused. Raises an IncrementalAssetsError
+        if the job could not be done; nothing is then half-written.
         """
-        return self._load(table, days, partial(self.plan, table), run_id, "a load")
+
+        def planned(some: Sequence[date], view: LedgerView) -> Plan:
+            return without_lost_days(self.plan(table, some, view), table, view, self.settings.lake)
+
+        return self._load(table, days, planned, run_id, "a load")
 
     def plan(self, table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         """What a load of these days would do now, by a view of the ledger. Changes nothing."""

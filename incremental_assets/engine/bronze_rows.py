@@ -19,7 +19,7 @@ from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
-from incremental_assets.errors import DefinitionError
+from incremental_assets.errors import ConflictError, DefinitionError
 from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.ledger.entry import Window
 from incremental_assets.quality.contract import Contract
@@ -123,7 +123,16 @@ _RowsOf = tuple[Callable[[DataFile], bool], str]
 
 
 def _read(session: SparkSession, batch: Batch, some_of: Callable[[str], _RowsOf]) -> DataFrame:
-    """Some rows of each bronze table that was ever loaded, at its version that the batch reads."""
+    """Some rows of each bronze table that was ever loaded, at its version that the batch reads.
+
+    Raises ConflictError where none is loaded any more: no plan reads it then.
+    """
+    if not _loaded(batch):
+        names = " or ".join(read.table.name for read in batch.table.same_days)
+        raise ConflictError(
+            f"{batch.table.name}, batch {batch.number}: by the ledger nothing is loaded into "
+            f"{names} any more (was it rebuilt meanwhile?). Nothing was published; run again."
+        )
     schema, found = batch.table.schema, []
     for read in _loaded(batch):
         name = read.table.name

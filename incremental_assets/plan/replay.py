@@ -8,6 +8,7 @@ from datetime import date
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.lost_days import nothing_loaded
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import Table
 
@@ -27,6 +28,7 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
     works: dict[date, DayWork] = {}
     history = view.table(table.name)
     read = {each.table.name for each in table.same_days}
+    nothing = nothing_loaded(table, view)
     for day in days:
         held, last = history.held.get(day), history.last_committed.get(day)
         if held is not None:
@@ -38,6 +40,8 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
             refused[day] = "it was never loaded"
         elif day in history.rewound:
             refused[day] = "it was rewound; run it, which judges it again"
+        elif nothing:
+            refused[day] = nothing
         elif any(
             entry.replaces_rows
             for window in last.windows

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 
-from incremental_assets.delta.delta_table import rows_by_file
 from incremental_assets.errors import DefinitionError
-from incremental_assets.ledger.entry import Entry, Mode
+from incremental_assets.ledger.entry import Mode
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.derived import upstream_held, windows_of
+from incremental_assets.plan.lost_days import lost_days
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import Table
 
@@ -31,7 +31,7 @@ def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str,
     """
     require_restatable(table)
     history = view.table(table.name)
-    lost = _lost_days(table, days, view, lake)
+    lost = lost_days(table, [d for d in days if d in history.last_committed], view, lake)
     refused: dict[date, str] = {}
     works: dict[date, DayWork] = {}
     for day in days:
@@ -48,36 +48,3 @@ def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str,
             works[day] = DayWork(day, why, windows, rows=rows)
     mode: Mode = "merge" if table.write.recomputes_keys else "rebuild"
     return Plan((Work(mode, "restate", works),) if works else (), refused)
-
-
-def _lost_days(
-    table: Table, days: Sequence[date], view: LedgerView, lake: str
-) -> Mapping[date, str]:
-    """The days whose rows the upstream had and has no more: a rebuild would empty them."""
-    read = [each.table for each in table.same_days]
-    # Of tables that are joined, the first has the rows; of those that are typed, each.
-    return {
-        day: why
-        for facts in (read if table.is_typed else read[:1])
-        for day, why in _lost_of(facts, days, view, lake).items()
-    }
-
-
-def _lost_of(facts: Table, days: Sequence[date], view: LedgerView, lake: str) -> Mapping[date, str]:
-    if not view.table(facts.name).high:
-        return {}  # it was never loaded
-    column = "_day" if facts.layer == "bronze" else "dt"
-    there = {day for _, day, rows in rows_by_file(f"{lake}/{facts.name}", column) if rows}
-    last = {day: view.table(facts.name).changes(day, 0)[-1:] for day in days if day not in there}
-    return {
-        day: f"{facts.name} has no rows of it any more, and had {_rows(entry, day)} after batch "
-        f"{entry.batch}: a rebuild would empty it. Restore {facts.name} from a backup, or "
-        "load it again, first"
-        for day, some in last.items()
-        for entry in some
-        if _rows(entry, day)
-    }
-
-
-def _rows(entry: Entry, day: date) -> int:
-    return next((touched.rows for touched in entry.touched if touched.day == day), 0)

@@ -211,7 +211,7 @@ def test_a_table_that_lacks_batches_is_rebuilt_with_the_one_that_appended_their_
     web.land("visits", "2017-01-06", "1.jsonl", [visit("late"), visit("c", "06")])
     web.load("2017-01-05...2017-01-06")
     web.load_stale()
-    before = web.rows(TYPED.name, "page")
+    before, days_before = web.rows(TYPED.name, "page"), web.rows(TYPED.name, "dt", "page")
     if is_gone:
         shutil.rmtree(web.path(VISITS.name))
     else:
@@ -222,8 +222,12 @@ def test_a_table_that_lacks_batches_is_rebuilt_with_the_one_that_appended_their_
     assert not list(Path(web.path(LEDGER)).parent.glob("_ledger_before_*"))
     rebuilt(web, *names)
     web = web.with_tables(*web.tables.values())
-    if not is_gone:
-        web.load("2017-01-05...2017-01-06", TYPED.name)  # from what is left of bronze
+    alone = web.load("2017-01-05...2017-01-06", TYPED.name)  # from what is left of bronze
+    refused = [str(day) for day in alone[TYPED.name].failed]
+    assert refused == ["2017-01-05", "2017-01-06"][0 if is_gone else 1 :]
+    assert [row for row in web.rows(TYPED.name, "dt", "page") if row[0] in refused] == [
+        row for row in days_before if row[0] in refused
+    ]
     web.load("2017-01-05...2017-01-06")
     web.load_stale()
 
