@@ -20,7 +20,7 @@ from incremental_assets.locations import local_path
 from incremental_assets.operations.log_entries import landed_rows
 from incremental_assets.operations.restate import days_made_stale
 from incremental_assets.plan.due import with_downstream
-from incremental_assets.plan.retract import plan_retraction
+from incremental_assets.plan.retract import plan_retraction, require_feed
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import Table, feeds_of
@@ -127,8 +127,8 @@ def retractions_of(
     """Which bronze tables have loaded the files, and which of their days; changes nothing.
 
     A file is named by its path below the landing root, `<feed>/YYYY-MM-DD/…`, or by one that leads
-    there. Raises DefinitionError for a file that no table has loaded, or that is still landed, and
-    SourceError where the rest of a snapshot is gone.
+    there. Raises DefinitionError for a file that no table has loaded, that is still landed, or that
+    is read in place, and SourceError where the rest of a snapshot is gone.
     """
     if not files:
         raise DefinitionError("A retraction needs a file: name one or more.")
@@ -185,6 +185,8 @@ def _readers(
     of_tables = feeds_of(tables)
     feeds = {feed.feed: feed for _, feed in of_tables}
     name, _, below = path.partition("/")
+    if name not in feeds:
+        _require_not_in_place(path, tables, settings)
     if name not in feeds and below:
         near = get_close_matches(name, feeds, 1)
         meant = f"; did you mean {near[0]}/{below}?" if near else "."
@@ -201,6 +203,16 @@ def _readers(
             f"{settings.landing}: <feed>/…, such as {feed.example}."
         )
     return found
+
+
+def _require_not_in_place(path: str, tables: Sequence[Table], settings: Settings) -> None:
+    """Raise DefinitionError for a path of a source that a table reads in place."""
+    is_below_landing = not path.startswith("/") and "://" not in path
+    at = f"{settings.landing.rstrip('/')}/{path}" if is_below_landing else path
+    for table in tables:
+        source = table.source
+        if source is not None and f"{at}/".startswith(f"{source.path_in(settings.landing)}/"):
+            require_feed(table)
 
 
 def _not_loaded(path: str, readers: Sequence[tuple[Table, date]], view: LedgerView) -> str:

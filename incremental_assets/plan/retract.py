@@ -30,8 +30,10 @@ def plan_retraction(
     """The landing days of which files are to be retracted, one a batch.
 
     A file that was not loaded, or was retracted before, is left out. Raises DefinitionError for
-    one that is still in the landing, and SourceError where the rest of a snapshot is not.
+    one that is still in the landing, and as `require_feed` does, and SourceError where the rest of
+    a snapshot is not in the landing.
     """
+    require_feed(table)
     works = []
     for day in days:
         history = view.table(table.name)
@@ -48,6 +50,25 @@ def plan_retraction(
         works.append(Work("rebuild", "retract", {day: todo}))
     done = {day for work in works for day in work.days}
     return Plan(tuple(works), {}, tuple(day for day in days if day not in done))
+
+
+def require_feed(table: Table) -> Feed:
+    """The feed whose files a table has loaded.
+
+    Raises DefinitionError for a table of which no file can be retracted: its source is read in
+    place, or it is built from other tables.
+    """
+    if table.feed is not None:
+        return table.feed
+    if table.layer == "bronze":
+        raise DefinitionError(
+            f"{table.name} reads its source in place, so it has no landed files to retract. "
+            f"Correct the rows at the source, and run `incremental-assets run {table.name}`."
+        )
+    raise DefinitionError(
+        f"{table.name} has no landed files to retract: it is built from other tables. Retract the "
+        "files where they were loaded (`incremental-assets retract FILE --why …`), and it follows."
+    )
 
 
 def left_of_snapshot(
@@ -129,9 +150,7 @@ def _require_not_landed(
 
 
 def _listed(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[SourceFile]:
-    feed = table.feed
-    assert feed is not None
-    return feed.files(settings.landing, day, view.table(table.name))
+    return require_feed(table).files(settings.landing, day, view.table(table.name))
 
 
 def _source_file(file: FileEntry) -> SourceFile:

@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from incremental_assets.changes import Timestamp
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry, FileEntry, Kind
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations.failure_texts import failure_text
+from incremental_assets.operations.retract import retractions_of
 from incremental_assets.plan.landed import plan_landed
 from incremental_assets.plan.retract import missing_below, plan_retraction, retract_hint
 from incremental_assets.plan.skipped import skipped
 from incremental_assets.settings import Settings
+from incremental_assets.sources.stored import Stored
+from incremental_assets.table import Table
+from incremental_assets.writes import Append
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, did, jan, ledger
 
 A, B, LATER = (f"events/{jan(day)}/{name}.jsonl" for day, name in ((5, "a"), (5, "b"), (6, "c")))
@@ -96,6 +101,24 @@ def test_a_retraction_takes_what_was_loaded_and_not_retracted_and_refuses_what_i
     assert plan_retraction(EVENTS, {A}, "wrong", settings, [jan(5)], again).work == ()
     changed = held(loaded(3, 5, A, kind="retract"), loaded(4, 5, A))
     assert plan_retraction(EVENTS, {A}, "wrong", settings, [jan(5)], changed).days == (jan(5),)
+
+
+def test_of_a_source_that_is_read_in_place_and_of_silver_nothing_can_be_retracted(
+    settings: Settings,
+) -> None:
+    reads = (Stored("orders"),)
+    stored = Table("bronze/orders", "", reads, changes=Timestamp("at"), write=Append())
+    of_source = f"{stored.name} reads its source in place, .* Correct the rows at the source"
+    of_silver = "silver/sales has no landed files to retract: .* where they were loaded"
+
+    for table, message in ((stored, of_source), (SALES, of_silver)):
+        with pytest.raises(DefinitionError, match=message):
+            plan_retraction(table, {A}, "wrong", settings, [jan(5)], held())
+    for file in ("orders", "orders/1.parquet", f"{settings.landing}/orders/1.parquet"):
+        with pytest.raises(DefinitionError, match=of_source):
+            retractions_of([file], [EVENTS, SALES, stored], held(), settings)
+    with pytest.raises(DefinitionError, match="no table reads files of a feed 'orders2'"):
+        retractions_of(["orders2/1.parquet"], [EVENTS, SALES, stored], held(), settings)
 
 
 def test_a_retracted_file_that_landed_again_is_read_only_if_it_has_changed(
