@@ -13,6 +13,7 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from incremental_assets.days import named
 from incremental_assets.ledger import ledger
+from incremental_assets.ledger.entry import Entry
 from incremental_assets.testing.lake import Lake
 from incremental_assets.testing.rows import difference
 
@@ -30,9 +31,10 @@ def assert_survives(lake: Lake, load: Callable[[Lake], object]) -> None:
     `lambda lake: lake.load(RETURNS, "2017-01-05")`. It runs once undisturbed. In the other copy it
     is killed after its first write, run again, killed after the second one of that run, and so on
     until it ends; then all tables that it loaded must hold the same rows, and their quarantines.
-    Raises AssertionError that names the table, and the rows that differ; also for a table that the
-    undisturbed load only held, with nothing new in quarantine, for then no kill can make a
-    difference.
+    Raises AssertionError that names the table, and the rows that differ; also where no kill can
+    make a difference: the undisturbed load loads no table of the lake, its batches are all empty,
+    or it only holds a table, with nothing new in quarantine. Of a load that is to be empty,
+    `kill_after_each_write` shows that it ends.
     """
     __tracebackhide__ = True
     calm, killed = lake.copy(), lake.copy()
@@ -41,6 +43,11 @@ def assert_survives(lake: Lake, load: Callable[[Lake], object]) -> None:
     kills = kill_after_each_write(lambda: load(killed))
     if not kills:
         raise AssertionError("The load wrote nothing, so it was never killed: land rows for it.")
+    if not calm.tables:
+        raise AssertionError(
+            "The load loaded no table of the lake, so there is nothing to compare. For what is "
+            "written elsewhere, as by a loader, use kill_after_each_write, and compare it."
+        )
     for table in calm.tables:
         for what, read in (
             (table.name, Lake.rows),
@@ -55,13 +62,18 @@ def assert_survives(lake: Lake, load: Callable[[Lake], object]) -> None:
 
 
 def _require_outcome(lake: Lake, calm: Lake) -> None:
-    """Raise AssertionError for a table that the load held, and left as it was."""
+    """Raise AssertionError for a load without a row, or for a table that it held as it was.
+
+    What has no batch, such as maintenance, is none.
+    """
     __tracebackhide__ = True
     before, after = (each.lakehouse().ledger.view() for each in (lake, calm))
+    read: list[Entry] = []
     for table in calm.tables:
         last = before.table(table.name).last_batch
         new = [entry for entry in after.table(table.name).loads if entry.batch > last]
         states = {entry.state for entry in new}
+        read += new
         if "held" not in states or "committed" in states:
             continue
         if not difference(lake.quarantined(table), calm.quarantined(table)):
@@ -70,6 +82,12 @@ def _require_outcome(lake: Lake, calm: Lake) -> None:
                 "neither its rows nor its quarantine changed, and no kill can make a difference. "
                 f"Land rows that pass its gate. What the load logged: {' / '.join(calm.log)}"
             )
+    if read and not any(e.rows_read or e.rows_quarantined or e.touched for e in read):
+        batches = ", ".join(dict.fromkeys(f"{e.table} {e.day}" for e in read))
+        raise AssertionError(
+            f"The load undisturbed read no row, and changed none ({batches}), so no kill can make "
+            f"a difference. Land rows for it. What the load logged: {' / '.join(calm.log)}"
+        )
 
 
 def kill_after_each_write(attempt: Callable[[], object]) -> int:
