@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import subprocess
 import sys
 from collections import Counter
@@ -56,3 +58,18 @@ def test_every_test_runs_in_one_process_and_one_that_fails_is_reported(tmp_path:
     assert len({process for _, process in of_file}) == 2, outputs
     assert sorted(process.returncode for process in both) == [0, 1], outputs
     assert sum("assert 'test_3' != 'test_3'" in text for text in outputs) == 1
+
+
+def test_the_processes_run_by_the_configuration_of_the_project(tmp_path: Path) -> None:
+    command = runpy.run_path(str(PROJECT_ROOT / "scripts/run_tests.py"))["PYTEST"]
+
+    done = subprocess.run(
+        [*command, "--claims", str(tmp_path), "--markers"],
+        cwd=PROJECT_ROOT,
+        env=os.environ | {"PYTHONPATH": str(PROJECT_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "@pytest.mark.thorough(held_by)" in done.stdout, done.stderr

@@ -20,7 +20,9 @@ PROJECT = Path(__file__).resolve().parents[1]
 OTHERS = 2
 ALL = "--all"
 PYTEST = (
-    *(sys.executable, "-m", "pytest", f"--rootdir={PROJECT}"),
+    # Named, because pytest looks for it above all paths among its words, the folder of `--claims`
+    # included, finds none, and runs without the markers, the filters of warnings, the test paths.
+    *(sys.executable, "-m", "pytest", f"--config-file={PROJECT / 'pyproject.toml'}"),
     *("-p", "incremental_assets_tests.shared_queue"),
     # With the reason of each test that is left out, such as a browser that is not there.
     *("-q", "-rs", "-o", "console_output_style=classic", "--durations=15"),
