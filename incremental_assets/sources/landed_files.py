@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cache, partial, reduce
 
 from pyspark.sql import Column, DataFrame
@@ -14,9 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError
-from incremental_assets.file_identity import FileLike
 from incremental_assets.frames import Frames
-from incremental_assets.locations import local_path
 from incremental_assets.sources.archives import (
     UnpackFolder,
     archive_of,
@@ -29,6 +27,7 @@ from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.deliveries import Signs
 from incremental_assets.sources.feed import Feed
+from incremental_assets.sources.feed_folder import NANOSECONDS, FeedFolder, modified_at
 from incremental_assets.sources.landing_root import listing, require_root
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
@@ -50,16 +49,12 @@ from incremental_assets.sources.stored_files import (
     is_tar,
 )
 from incremental_assets.sources.xml_documents import Xml, read_xml
-from incremental_assets.storage import StoredFile, files_at, files_below, names_in
+from incremental_assets.storage import StoredFile
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MARKER = re.compile(r"(?!\.+$)[A-Za-z0-9_.-]+")
 _MANIFEST = re.compile(r"(?![.*]+$)[A-Za-z0-9_.*-]+")
-_MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
-_NANOSECONDS = 1_000_000_000
 _SKEW = 60.0  # seconds by which the clock of a disk may be ahead
-_DayDelivery = tuple[date | None, list[StoredFile], Mapping[str, str]]
-_PlaceFiles = tuple[date | None, str, list[StoredFile]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +128,7 @@ class LandedFiles(Feed):
         """
         require_root(landing)
         with listing(landing):
-            if self.places.is_by_arrival:
-                first = loaded.landing_days()
-                found = self._places_by_arrival(landing)
-                return sorted({self._came(f, first) for _, _, files in found for f in files})
-            places = self.places.places(self._names(landing))
-            return sorted({place.day for place in places if place.day is not None})
+            return self._folder(landing).days(loaded)
 
     def listing(
         self, landing: str, days: Collection[date], loaded: LoadedFiles = NOTHING_LOADED
@@ -153,7 +143,7 @@ class LandedFiles(Feed):
         waits: dict[str, str] = {}
         may_wait = bool(self.signs or self.quiet_for)
         with listing(landing):
-            for day, files, incomplete in self._listed(landing, days, loaded):
+            for day, files, incomplete in self._folder(landing).deliveries(days, loaded):
                 if day is None or day not in found:
                     continue
                 found[day] += files
@@ -186,9 +176,9 @@ class LandedFiles(Feed):
         if not self.quiet_for:
             return ""
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
-        ago = (now - file.modified) / _NANOSECONDS
+        ago = (now - file.modified) / NANOSECONDS
         if ago < -_SKEW:
-            return f"it was last modified in the future, {_modified(file):%Y-%m-%d %H:%M} UTC"
+            return f"it was last modified in the future, {modified_at(file):%Y-%m-%d %H:%M} UTC"
         if ago < self.quiet_for.total_seconds():
             return f"it was modified less than {self.quiet_for} ago"
         return ""
@@ -200,11 +190,8 @@ class LandedFiles(Feed):
 
     def passed_over(self, landing: str) -> list[str]:
         require_root(landing)
-        passed: list[str] = []
         with listing(landing):
-            for _ in self.places.places(self._names(landing), passed=passed):
-                pass
-        return passed
+            return self._folder(landing).passed_over()
 
     def day_of(self, path: str, loaded: LoadedFiles = NOTHING_LOADED) -> date | None:
         feed, _, below = path.partition("/")
@@ -277,81 +264,13 @@ class LandedFiles(Feed):
             return "xml"
         return "csv" if isinstance(self.format, Csv) else self.format
 
-    def _listed(
-        self, landing: str, days: Collection[date], loaded: LoadedFiles
-    ) -> Iterator[_DayDelivery]:
-        """The files with their days, and by path why their delivery is not complete."""
-        folder = f"{landing}/{self.feed}"
-        if self.places.is_by_arrival:
-            first = loaded.landing_days()
-            for _, place, found in self._places_by_arrival(landing):
-                files, incomplete = self._complete(folder, place, found, loaded)
-                for file in files:
-                    yield self._came(file, first), [file], incomplete
-            return
-        listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
-        for day, place, found in listed(folder, days):
-            yield day, *self._complete(folder, place, found, loaded)
-
-    def _places_by_arrival(self, landing: str) -> Iterator[_PlaceFiles]:
-        listed = self._walked if local_path(landing) is not None else self._in_one_listing
-        return listed(f"{landing}/{self.feed}", None)
-
-    def _came(self, file: StoredFile, first: Mapping[str, date]) -> date:
-        """The day on which a file was loaded first, or else was last modified."""
-        return first.get(f"{self.feed}/{file.path}") or _modified(file).date()
-
-    def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
-        if local_path(landing) is not None:
-            return False
-        return not self.places.are_days_named or len(days) > _MOST_LISTINGS
-
-    def _in_one_listing(self, folder: str, days: Collection[date] | None) -> Iterator[_PlaceFiles]:
-        places: dict[str, list[StoredFile]] = {}
-        for file in files_below(folder, skip=self.signs.skips):
-            if self.places.is_path(file.path):
-                places.setdefault(self.places.folder_in(file.path), []).append(file)
-        for place, found in places.items():
-            day = self.places.day_of(found[0].path)
-            if days is None or day in days:
-                yield day, place, found
-
-    def _walked(self, folder: str, days: Collection[date] | None) -> Iterator[_PlaceFiles]:
-        for place in self.places.places(self._names_below(folder), days):
-            found = files_at(folder, place.path, self.signs.skips)
-            if self.places.is_of_folders and found and found[0].path == place.path:
-                continue  # a file that is named like a folder of a day
-            yield place.day, place.path, found
-
     @property
     def signs(self) -> Signs:
         """The files that show whether a folder is complete."""
         return Signs(self.marker, self.manifest)
 
-    def _complete(
-        self, folder: str, place: str, files: Sequence[StoredFile], loaded: LoadedFiles
-    ) -> tuple[list[StoredFile], Mapping[str, str]]:
-        def known(path: str) -> FileLike | None:
-            path, own = f"{self.feed}/{path}", self.places.day_of(path)
-            day = loaded.landing_days().get(path) if self.places.is_by_arrival else own
-            return loaded.files(day).get(path) if day is not None else None
-
-        return self.signs.judged(folder, place, files, known, self._unquiet)
-
-    def _names(self, landing: str) -> Callable[[str], list[str]]:
-        return self._names_below(f"{landing}/{self.feed}")
-
-    @staticmethod
-    def _names_below(folder: str) -> Callable[[str], list[str]]:
-        return lambda inside: names_in(f"{folder}/{inside}" if inside else folder)
-
-
-def _modified(file: StoredFile) -> datetime:
-    """When a file was last modified; the last moment that a calendar knows, for one beyond that."""
-    try:
-        return datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC)
-    except (ValueError, OverflowError, OSError):
-        return datetime.max.replace(tzinfo=UTC)
+    def _folder(self, landing: str) -> FeedFolder:
+        return FeedFolder(landing, self.feed, self.places, self.signs, self._unquiet)
 
 
 @cache
