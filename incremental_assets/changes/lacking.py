@@ -130,57 +130,84 @@ class Lacking:
         return self.no_earlier == "quarantine" and self.unchanged != "null"
 
 
-def with_values_to_judge(
-    frames: Frames,
-    rows: DataFrame,
-    known: DataFrame | None,
-    key: Sequence[str],
-    order: Sequence[str],
-    columns: Sequence[str],
-    *,
-    latest_alone: bool,
-    gives: str = "true",
-) -> DataFrame:
-    """Events with the values that they lack, so that they can be judged; see `as_they_came`.
+@dataclass(frozen=True, slots=True)
+class _EarlierValues:
+    """Where events get the values that they lack, so that they can be judged.
 
-    That is the value of the event before, of those that the condition `gives` (SQL) selects, or of
-    the version that is `known`. Adds `_no_earlier: boolean`, whether there is none. Where of a key
-    the `latest_alone` is known, an event that is older than it, and so will change little, is
-    judged by its values.
+    `known` are the versions of the keys that lack something, as events; `few` those keys, if they
+    are few and the batch is large.
     """
-    if not columns:
-        return rows.withColumn(NO_EARLIER_FLAG, F.lit(False))
-    kind = partial_type(rows.schema, order)
-    lacks = F.filter(LACKS, lambda name: name.isin(list(columns)))
-    rows = rows.withColumns({PARTIAL: as_partial(kind, lacks), _KNOWN: F.lit(False)})
-    keys = rows.where(F.size(LACKS) > 0).selectExpr(*map(quoted, key)).distinct()
-    every, others = rows, None
-    few = None if frames.is_small else sent_if_few(frames, keys)
-    if few is not None:
-        keys, every = few, rows.join(few, list(key), "left_semi")
-        others = rows.join(few, list(key), "left_anti")
-    if known is not None:
-        names = (*key, *order[:-1], DELETED, *columns)
-        known = _as_events(known.join(keys, list(key), "left_semi"), rows, names)
-        if not latest_alone:  # all versions are there
-            known = forgotten(known, order)
-        every = every.unionByName(known.withColumn(_KNOWN, F.lit(True)), allowMissingColumns=True)
-    found = with_earlier_values(every, key, order, columns, gives=f"({_KNOWN} OR {gives})")
-    missing = F.exists(F.coalesce(PARTIAL, F.array().cast(kind)), lambda e: ~e["known"])
-    found = found.withColumn(NO_EARLIER_FLAG, missing)
-    if known is not None and latest_alone:
-        found = _by_the_latest(found, key, order, columns)
-    found = found.where(~F.col(_KNOWN))
-    if others is not None:
-        found = found.unionByName(others.withColumn(NO_EARLIER_FLAG, F.lit(False)))
-    return found.drop(PARTIAL, _KNOWN)
+
+    key: Sequence[str]
+    order: Sequence[str]
+    columns: Sequence[str]
+    latest_alone: bool
+    kind: ArrayType
+    known: DataFrame | None
+    few: DataFrame | None
+
+    @classmethod
+    def of(
+        cls,
+        frames: Frames,
+        rows: DataFrame,
+        known: DataFrame | None,
+        key: Sequence[str],
+        order: Sequence[str],
+        columns: Sequence[str],
+        *,
+        latest_alone: bool,
+    ) -> _EarlierValues:
+        """For these events, and the versions that are `known`.
+
+        Where of a key the `latest_alone` is known, an event that is older than it, and so will
+        change little, is judged by its values.
+        """
+        kind = partial_type(rows.schema, order)
+        keys = rows.where(F.size(LACKS) > 0).selectExpr(*map(quoted, key)).distinct()
+        few = None if frames.is_small else sent_if_few(frames, keys)
+        if known is not None:
+            names = (*key, *order[:-1], DELETED, *columns)
+            found = known.join(keys if few is None else few, list(key), "left_semi")
+            known = _as_events(found, rows, kind, names)
+            if not latest_alone:  # all versions are there
+                known = forgotten(known, order)
+            known = known.withColumn(_KNOWN, F.lit(True))
+            if frames.is_small:  # planning it with each round takes longer than its rows
+                known = frames.cut(known)
+        return cls(key, order, columns, latest_alone, kind, known, few)
+
+    def given(self, rows: DataFrame, gives: str = "true") -> DataFrame:
+        """The events with the values that they lack; see `_as_they_came`.
+
+        That is the value of the event before, of those that the condition `gives` (SQL) selects, or
+        of the version that is known. Adds `_no_earlier: boolean`, whether there is none.
+        """
+        lacks = F.filter(LACKS, lambda name: name.isin(list(self.columns)))
+        rows = rows.withColumns({PARTIAL: as_partial(self.kind, lacks), _KNOWN: F.lit(False)})
+        every, others = rows, None
+        if self.few is not None:
+            every = rows.join(self.few, list(self.key), "left_semi")
+            others = rows.join(self.few, list(self.key), "left_anti")
+        if self.known is not None:
+            every = every.unionByName(self.known, allowMissingColumns=True)
+        gives = f"({_KNOWN} OR {gives})"
+        found = with_earlier_values(every, self.key, self.order, self.columns, gives=gives)
+        missing = F.exists(F.coalesce(PARTIAL, F.array().cast(self.kind)), lambda e: ~e["known"])
+        found = found.withColumn(NO_EARLIER_FLAG, missing)
+        if self.known is not None and self.latest_alone:
+            found = _by_the_latest(found, self.key, self.order, self.columns)
+        found = found.where(~F.col(_KNOWN))
+        if others is not None:
+            found = found.unionByName(others.withColumn(NO_EARLIER_FLAG, F.lit(False)))
+        return found.drop(PARTIAL, _KNOWN)
 
 
-def _as_events(known: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+def _as_events(
+    known: DataFrame, rows: DataFrame, kind: ArrayType, names: Sequence[str]
+) -> DataFrame:
     """The versions of a table, with these columns of events and their types."""
     there = {name.lower(): name for name in known.columns}
-    kind = rows.schema[PARTIAL].dataType
-    assert isinstance(kind, ArrayType)
     if PARTIAL in known.columns:
         partial = F.col(PARTIAL).cast(kind)
     else:
@@ -223,7 +250,7 @@ def _by_the_latest(
     return rows.withColumns({**value, NO_EARLIER_FLAG: judged}).drop(_LATEST)
 
 
-def as_they_came(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _as_they_came(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The events, once they are judged, without the values that they lack."""
     lacks = {name: F.when(~F.array_contains(LACKS, name), F.col(quoted(name))) for name in columns}
     return with_columns(rows, lacks).drop(NO_EARLIER_FLAG)
@@ -253,40 +280,47 @@ def events_with_reasons(
         no_column = F.exists(LACKS, lambda name: name.isin(never))
         reasons = [*reasons, F.when(F.col(NO_EARLIER_FLAG) | no_column, F.lit(NO_EARLIER))]
 
-    def judged(rows: DataFrame, gives: str) -> DataFrame:
-        rows = with_values_to_judge(
-            *(frames, rows, known, request.key, order, columns),
-            latest_alone=state.write.keeps_latest,
-            gives=gives,
-        )
-        rows = request.with_reasons(rows, reasons, live, keyed=False, ordered_by=ordered_by)
-        return as_they_came(rows, columns)
+    def judged(rows: DataFrame) -> DataFrame:
+        return request.with_reasons(rows, reasons, live, keyed=False, ordered_by=ordered_by)
 
-    return judged_again(frames, judged, rows, columns, request.key, order)
+    latest_alone = state.write.keeps_latest
+    return judged_again(
+        frames, rows, known, request.key, order, columns, judged, latest_alone=latest_alone
+    )
 
 
 def judged_again(
     frames: Frames,
-    judged: Callable[[DataFrame, str], DataFrame],
     rows: DataFrame,
-    columns: Sequence[str],
+    known: DataFrame | None,
     key: Sequence[str],
     order: Sequence[str],
+    columns: Sequence[str],
+    judge: Callable[[DataFrame], DataFrame],
+    *,
+    latest_alone: bool,
 ) -> DataFrame:
     """The events, which may lack `columns`, judged with the values of the good ones before them.
 
     First with those of any: which are good is only known then. Nearly always all are that may have
-    given a value. Else again, until the good ones are those whose values were given.
+    given a value. Else again, until the good ones are those whose values were given. `known` are
+    the versions that the table has; where of a key it has the `latest_alone`, an event that is
+    older than it, and so will change little, is judged by its values.
     """
     if not columns:  # nobody has a value of another
-        return judged(rows, "true")
-    found = frames.cut(judged(frames.cut(rows), "true"))
+        return judge(rows.withColumn(NO_EARLIER_FLAG, F.lit(False))).drop(NO_EARLIER_FLAG)
+    rows = frames.cut(rows)
+    values = _EarlierValues.of(frames, rows, known, key, order, columns, latest_alone=latest_alone)
+
+    def judged(rows: DataFrame, gives: str) -> DataFrame:
+        return frames.cut(_as_they_came(judge(values.given(rows, gives)), columns))
+
+    found = judged(rows, "true")
     if found.where(_BAD).isEmpty() or not _bad_ones_give(found, key, order[:-1]):
         return found
     for _ in range(_MOST_ROUNDS):
-        was_good = found.withColumn(_WAS_GOOD, F.expr("size(_reasons) = 0")).drop(REASONS)
-        found = frames.cut(judged(was_good, _WAS_GOOD))
-        differ = found.where(f"{_WAS_GOOD} != (size(_reasons) = 0)")
+        found = judged(found.withColumn(_WAS_GOOD, F.expr(f"NOT {_BAD}")).drop(REASONS), _WAS_GOOD)
+        differ = found.where(f"{_WAS_GOOD} = ({_BAD})")
         found = found.drop(_WAS_GOOD)
         if differ.isEmpty():
             break

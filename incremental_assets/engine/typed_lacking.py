@@ -11,10 +11,8 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.bronze_events import REASON, Events
 from incremental_assets.changes.lacking import (
     Lacking,
-    as_they_came,
     judged_again,
     with_side_rows,
-    with_values_to_judge,
 )
 from incremental_assets.changes.unchanged import (
     NO_EARLIER,
@@ -63,17 +61,15 @@ def judged_lacking(
         rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
         return with_reasons(rows, table.rules, reasons)
 
-    def judged(rows: DataFrame, gives: str) -> DataFrame:
-        again = [name for name in rows.columns if name.startswith(HELPER)]
-        rows = with_values_to_judge(
-            *(lacks.frames, rows.drop(*again), lacks.known, table.key, order, columns),
-            latest_alone=table.write.keeps_latest and not replaced,
-            gives=gives,
-        )
+    def judged(rows: DataFrame) -> DataFrame:
+        rows = rows.drop(*(name for name in rows.columns if name.startswith(HELPER)))
         rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
-        return as_they_came(with_reasons(rows, table.rules, reasons), columns)
+        return with_reasons(rows, table.rules, reasons)
 
-    return judged_again(lacks.frames, judged, rows, columns, table.key, order)
+    return judged_again(
+        *(lacks.frames, rows, lacks.known, table.key, order, columns, judged),
+        latest_alone=table.write.keeps_latest and not replaced,
+    )
 
 
 def with_lacked(rows: DataFrame, lacking: Lacking, columns: Sequence[str]) -> DataFrame:

@@ -38,7 +38,7 @@ def looked_through(
 def test_where_a_broker_that_lags_ends_the_topic_the_rest_is_waited_for(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("incremental_assets.sources.kafka_access.SECONDS", 1.0)
+    monkeypatch.setattr("incremental_assets.sources.kafka_access.SECONDS", 5.0)
     broker.send(topic, [event("a", "05 10")])
     broker.send_in_transaction(topic, [event("b", "05 10")], commit=False)
 
