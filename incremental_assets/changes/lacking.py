@@ -178,7 +178,7 @@ class _EarlierValues:
         return cls(key, order, columns, latest_alone, kind, known, few)
 
     def given(self, rows: DataFrame, gives: str = "true") -> DataFrame:
-        """The events with the values that they lack; see `_as_they_came`.
+        """The events with the values that they lack.
 
         That is the value of the event before, of those that the condition `gives` (SQL) selects, or
         of the version that is known. Adds `_no_earlier: boolean`, whether there is none.

@@ -210,8 +210,8 @@ def _require_not_in_place(path: str, tables: Sequence[Table], settings: Settings
     is_below_landing = not path.startswith("/") and "://" not in path
     at = f"{settings.landing.rstrip('/')}/{path}" if is_below_landing else path
     for table in tables:
-        source = table.source
-        if source is not None and f"{at}/".startswith(f"{source.path_in(settings.landing)}/"):
+        read = table.input
+        if read is not None and f"{at}/".startswith(f"{read.path_in(settings.landing)}/"):
             require_feed(table)
 
 
