@@ -64,8 +64,8 @@ class IndexedHistory(TableHistory):
         return self._days("quarantined").keys()
 
     @property
-    def was_rewound(self) -> bool:
-        return bool(self._days("rewound"))
+    def _rewinds(self) -> Mapping[date, int]:
+        return self._days("rewound")
 
     def newest_first(self, up_to: int | None = None) -> Iterator[Entry]:
         for entry in reversed(self._later):
@@ -101,28 +101,32 @@ class IndexedHistory(TableHistory):
     def held(self) -> Mapping[date, Entry]:
         days = self._later_than("held", "loaded")
         held = LazyMapping(days, lambda day: self._last_of(day, "held"))
-        if not days or self.last is None or not self.last.is_of_whole_source:
+        last = self.last_loaded if days else None
+        if last is None or not last.is_of_whole_source:
             return held
-        since = {day: batch for day, batch in days.items() if batch > self.high}
+        since = {day: batch for day, batch in days.items() if batch > last.batch}
         return LazyMapping(since, held.__getitem__)
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
         accepted = self._later_than("accepted", "held").items()
-        days = {day: n for day, n in accepted if day in self.held}
+        days = {
+            day: n for day, n in accepted if day in self.held and not self.is_held_and_rewound(day)
+        }
         return LazyMapping(days, lambda day: self._last_of(day, "accepted"))
 
     @cached_property
     def rewound(self) -> Mapping[date, Entry]:
         committed = self._days("committed")
-        days = {day: n for day, n in self._days("rewound").items() if n == committed.get(day)}
+        days = {day: n for day, n in self._rewinds.items() if n == committed.get(day)}
         return LazyMapping(days, lambda day: self._of(day).rewound[day])
 
     @cached_property
     def to_load_again(self) -> Mapping[date, frozenset[str]]:
         """As there; a day that was rewound and loaded since has no paths."""
-        days = self._days("rewound")
-        return LazyMapping(days, lambda day: self._of(day).to_load_again.get(day, frozenset()))
+        return LazyMapping(
+            self._rewinds, lambda day: self._of(day).to_load_again.get(day, frozenset())
+        )
 
     @cached_property
     def published_days(self) -> frozenset[date]:
@@ -160,7 +164,7 @@ class IndexedHistory(TableHistory):
 
     def has_exactly(self, day: date, files: int) -> bool:
         # A file that is to be loaded again after a rewind may look as it did.
-        was_rewound = day in self._days("rewound")
+        was_rewound = day in self._rewinds
         return not was_rewound and 0 < self._days("files").get(day, 0) == files
 
     def position(self, day: date) -> str:

@@ -58,6 +58,11 @@ class TableHistory:
         """The newest entry that was published; of several days, that of the last one."""
         return self.committed[-1] if self.committed else None
 
+    @cached_property
+    def last_loaded(self) -> Entry | None:
+        """As `last`, of the batches of loads: rewinds and retractions are passed over."""
+        return next((e for e in self.newest_first() if e.ends_hold), None)
+
     def newest_first(self, up_to: int | None = None) -> Iterator[Entry]:
         """The published entries, backwards, from batch `up_to` on if it is given."""
         return (e for e in reversed(self.committed) if up_to is None or e.batch <= up_to)
@@ -78,7 +83,12 @@ class TableHistory:
     @property
     def was_rewound(self) -> bool:
         """Whether a watermark was ever rewound."""
-        return any(e.kind == "rewind" for e in self.committed)
+        return bool(self._rewinds)
+
+    @cached_property
+    def _rewinds(self) -> Mapping[date, int]:
+        """Per day: its last rewind, also if it was loaded since."""
+        return _rewinds(self.committed)
 
     @cached_property
     def settled(self) -> frozenset[int]:
@@ -111,14 +121,41 @@ class TableHistory:
         such a hold ends with the next published batch, whatever its day.
         """
         last = {e.day: e for e in self.outcomes if e.ends_hold or e.state == "held"}
-        return _still_held({day: e for day, e in last.items() if e.state == "held"}, self.last)
+        held = {day: e for day, e in last.items() if e.state == "held"}
+        return _still_held(held, self.last_loaded)
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
-        """The held days that were accepted and not loaded since."""
+        """The held days that were accepted, and not rewound: that voids what was judged."""
         last = {e.day: e for e in self.outcomes if e.state == "accepted"}
         held = self.held
-        return {day: e for day, e in last.items() if day in held and e.batch > held[day].batch}
+        return {
+            day: e
+            for day, e in last.items()
+            if day in held and e.batch > held[day].batch and not self.is_held_and_rewound(day)
+        }
+
+    def judged(self, day: date) -> Entry | None:
+        """The hold of a day that no load evaluates again before the day's input changes.
+
+        None for a day that is not held, and for one that was accepted or rewound since: a load of
+        it is due.
+        """
+        is_due = day in self.accepted or self.is_held_and_rewound(day)
+        return None if is_due else self.held.get(day)
+
+    def is_held_and_rewound(self, day: date) -> bool:
+        """Whether a day was rewound since it was held, so that the next load evaluates it again.
+
+        A source without days has one watermark, so a rewind of any day is one of all.
+        """
+        held = self.held.get(day)
+        if held is None or not self._rewinds:
+            return False
+        last = self.last_loaded
+        is_whole = last is not None and last.is_of_whole_source
+        of_day = self._rewinds.get(day, 0)
+        return held.batch < (max(self._rewinds.values()) if is_whole else of_day)
 
     @cached_property
     def rewound(self) -> Mapping[date, Entry]:
@@ -268,21 +305,25 @@ class TableHistory:
         """
         after = TableHistory(self.table, (*self.entries, *outcomes))
         published = tuple(e for e in outcomes if e.state == "committed")
+        after.__dict__.update(  # where cached properties are stored
+            outcomes=(*self.outcomes, *outcomes),
+            committed=(*self.committed, *published),
+            _rewinds={**self._rewinds, **_rewinds(published)},
+        )
         days = {e.day for e in outcomes if e.ends_hold or e.state == "held"}
         held = {e.day: e for e in outcomes if e.state == "held"}
         held = {d: e for d, e in self.held.items() if d not in days} | held
-        held = _still_held(held, published[-1] if published else self.last)
+        held = _still_held(held, after.last_loaded)
+        after.__dict__.update(held=held)
+        accepted = {d: e for d, e in self.accepted.items() if d in held and d not in days}
         files: dict[date, Mapping[str, FileEntry]] = {}
         for entry in published:
             if entry.files:
                 before = files.get(entry.day, self.files(entry.day))
                 files[entry.day] = {**before, **{f.path: f for f in entry.files}}
-        after.__dict__.update(  # where cached properties are stored
-            outcomes=(*self.outcomes, *outcomes),
-            committed=(*self.committed, *published),
+        after.__dict__.update(
             last_committed={**self.last_committed, **{e.day: e for e in published}},
-            held=held,
-            accepted={d: e for d, e in self.accepted.items() if d in held and d not in days},
+            accepted={d: e for d, e in accepted.items() if not after.is_held_and_rewound(d)},
             to_load_again=_to_load_again(self.to_load_again, published),
             published_days=self.published_days | {t.day for e in published for t in e.touched},
             touching=_more(self.touching, published, _touched),
@@ -293,8 +334,12 @@ class TableHistory:
         return after
 
 
+def _rewinds(published: Iterable[Entry]) -> dict[date, int]:
+    return {entry.day: entry.batch for entry in published if entry.kind == "rewind"}
+
+
 def _still_held(held: dict[date, Entry], last: Entry | None) -> dict[date, Entry]:
-    """Without the days whose input was part of that of the `last` published batch."""
+    """Without the days whose input was part of that of the `last` load that was published."""
     if last is None or not last.is_of_whole_source:
         return held
     return {day: entry for day, entry in held.items() if entry.batch > last.batch}

@@ -86,6 +86,11 @@ def _held(table: Table, day: date, view: LedgerView) -> Entry:
             f"{table.name} {day} was accepted by {accepted.who} before ({accepted.why}); run it."
         )
     held = history.held.get(day)
+    if held is not None and history.is_held_and_rewound(day):
+        raise DefinitionError(
+            f"{table.name} {day} was rewound since batch {held.batch} held it: run it, and it is "
+            "evaluated again; if it is held then, accept that."
+        )
     if held is not None:
         return held
     upstream = upstream_held(table, day, view)

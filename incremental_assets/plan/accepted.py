@@ -28,16 +28,24 @@ def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
             entry = accepted.get(day, of_any_day)
             if entry is None:
                 continue
-            if not same_input(entry, todo, table, view):
-                notes.append(
-                    f"The input of {day} changed since it was accepted, so its gate judges it."
-                )
+            changed = _changed(entry, todo, table, view)
+            if changed:
+                notes.append(f"{changed} since it was accepted, so its gate judges it.")
                 continue
             why = f"{todo.why}; accepted by {entry.who}: {entry.why}"
             days[day] = replace(todo, why=why, accepted=accepted_rules(entry))
         planned = replace(work, days=days)
         works += _by_accepted(planned) if table.write.recomputes_keys else [planned]
     return replace(plan, work=tuple(works), notes=tuple(notes))
+
+
+def _changed(accepted: Entry, todo: DayWork, table: Table, view: LedgerView) -> str:
+    """What of a day is not what was judged and accepted; "" if nothing is."""
+    if not same_input(accepted, todo, table, view):
+        return f"The input of {todo.day} changed"
+    if accepted.code_version not in ("", table.code_version):
+        return f"The code that builds {todo.day} changed"
+    return ""
 
 
 def _by_accepted(work: Work) -> list[Work]:

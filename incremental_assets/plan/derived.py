@@ -32,15 +32,12 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
     """
     found: dict[date, str] = {}
     history = view.table(table.name)
-    accepted = history.accepted
     for day in sorted(d for d in _may_be_stale(table, view) if start <= d <= today):
         work = _day_work(table, day, view)
         if work is None or upstream_held(table, day, view):
             continue
-        held, rewound = history.held.get(day), history.rewound.get(day)
-        is_rewound = held is not None and rewound is not None and rewound.batch > held.batch
-        is_asked_for = day in accepted or is_rewound
-        if held is not None and not is_asked_for and not changed_since(held, table, view):
+        held = history.judged(day)
+        if held is not None and not changed_since(held, table, view):
             continue
         found[day] = work.why
     return found

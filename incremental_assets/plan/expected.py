@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import islice
 
-from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.ledger.entry import WITHOUT_DAYS, Entry, Touched
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
@@ -91,11 +91,11 @@ def _entry(
         rows_read=size.read or 0,
         rows_inserted=rows,
         rows_counted=max(rows, there),
-        position=_position(todo),
+        position=_position(table, todo),
         code_version=table.code_version,
     )
-    held = history.held.get(day)
-    if held is None or day in history.accepted or not same_input(held, todo, table, view):
+    held = history.judged(day)
+    if held is None or not same_input(held, todo, table, view):
         return entry
     return replace(entry, state="held", held_by=held.held_by, touched=())
 
@@ -111,10 +111,12 @@ def _touched(
     return (own,)
 
 
-def _position(todo: DayWork) -> str:
+def _position(table: Table, todo: DayWork) -> str:
     if todo.source is None:
         return ""
-    return json.dumps({"source": todo.source.fingerprint, "seen": todo.seen, "listed": todo.listed})
+    whole = {WITHOUT_DAYS: True} if table.reads_whole_source else {}
+    read = {"source": todo.source.fingerprint, "seen": todo.seen, "listed": todo.listed}
+    return json.dumps(read | whole)
 
 
 def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> ExpectedSize:

@@ -49,9 +49,9 @@ def pending_days(
 ) -> PendingDays:
     """What a source has inside the partitions that a load would take now.
 
-    A held day is left out as long as its input is what was judged and it was not accepted, a
-    sequence that waits for a gap until it waits no longer. Raises SourceError if the source cannot
-    be listed.
+    A held day is left out as long as its input is what was judged and it was neither accepted nor
+    rewound, a sequence that waits for a gap until it waits no longer. Raises SourceError if the
+    source cannot be listed.
     """
     span = DayRange(settings.start_date, utc_today(now))
     plan, outside = _planned(table, view, settings, span, inspection, now)
@@ -73,8 +73,8 @@ def why_pending(
 ) -> dict[date, str]:
     """The landing days inside the partitions that have something new, with why.
 
-    A held day is left out as long as its input is what was judged and it was not accepted. Raises
-    SourceError if the source cannot be listed.
+    A held day is left out as long as its input is what was judged and it was neither accepted nor
+    rewound. Raises SourceError if the source cannot be listed.
     """
     plan, _ = _planned(table, view, settings, DayRange(start, today), INSPECTOR, now)
     found = {todo.day: todo.why for todo in _days(plan) if not _judged(table, view, todo, now)}
@@ -105,14 +105,14 @@ def _days(plan: Plan) -> Iterator[DayWork]:
 
 
 def _judged(table: Table, view: LedgerView, todo: DayWork, now: datetime | None) -> bool:
-    """Whether the day is held, and what there is to do for it is what was judged."""
+    """Whether the day is held, and no load is due: what there is to do for it was judged."""
     history, day = view.table(table.name), todo.day
     if table.reads_whole_source:  # whatever day it was
         if any(same_input(entry, todo, table, view) for entry in history.accepted.values()):
             return False
         day = max(history.held, default=day)
-    held = history.held.get(day)
-    if held is None or day in history.accepted:
+    held = history.judged(day)
+    if held is None:
         return False
     if todo.source is not None and table.changes.has_come(state_of(held), now):
         return False

@@ -208,7 +208,7 @@ def _day_work(
 def _has_held(table: Table, history: TableHistory, day: date) -> bool:
     """Whether something that a load of the day reads, if it is still there, is held."""
     if table.reads_whole_source:
-        return any(entry.batch > history.high for entry in history.held.values())
+        return bool(history.held)
     return day in history.held
 
 

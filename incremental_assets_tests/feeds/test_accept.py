@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.operations.accept import accept
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
     distinct_count,
@@ -93,6 +94,26 @@ def test_an_acceptance_is_for_the_input_that_was_judged(lake: Lakes) -> None:
     assert states(results, "silver/bookings") == ["held"]
     assert any("changed since it was accepted" in line for line in station.logged)
     assert station.rows("silver/bookings", "id") == []
+
+
+def test_an_acceptance_is_not_for_the_rebuild_of_a_day_that_was_rewound_since(lake: Lakes) -> None:
+    station, name = lake(landed("bookings"), bookings(*RULES)), "silver/bookings"
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2")])
+    station.load(DAY)
+    station.land("bookings", DAY, "2.jsonl", [booking("x", "9", "nowhere")])
+    station.load(DAY)
+    accepted(station, name)
+
+    wrong = (*quarantine(one_of("train", ("T1",))), *fail(quarantined_share(0.1)))
+    station = station.with_tables(landed("bookings"), bookings(*wrong))
+    TableRewind(station.lakehouse, station.tables[name]).record(0, "to be built by new rules")
+    assert station.stale() == {name: [DAY]}
+    with pytest.raises(DefinitionError, match="was rewound since batch 2 held it: run it"):
+        accepted(station, name)
+
+    assert states(station.load(DAY), name) == ["held"]
+    assert station.rows(name, "id") == [("a",), ("b",)]
+    assert station.stale() == {}
 
 
 def test_a_delivery_that_was_held_in_its_landing_is_accepted(lake: Lakes) -> None:

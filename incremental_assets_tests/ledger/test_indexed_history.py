@@ -67,10 +67,11 @@ def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
             decision: State = chance.choice(("accepted", "dropped"))
             yield [replace(each, state=decision) for each in claims]
             continue
-        if chance.random() < 0.1:
+        if chance.random() < 0.15:
             paths = (FileEntry(f"{chance.choice('abc')}", 1, "", ""),)
             back = [replace(e, state="committed", kind="rewind", files=paths) for e in claims]
-            yield [replace(e, windows=(Window(EVENTS, 0, batch),)) for e in back]
+            left = chance.choice(("", *positions))
+            yield [replace(e, windows=(Window(EVENTS, 0, batch),), position=left) for e in back]
             continue
         outcomes = [
             replace(
@@ -115,6 +116,7 @@ def answers(history: TableHistory) -> dict[str, object]:
             list(history.since_rebuilt(day)),
             sorted(history.codes(day)),
             history.position(day),
+            history.judged(day),
         )
         for low in (0, 4, 11, 99):
             found[f"{day} above {low}"] = (

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
 
-from incremental_assets.ledger.entry import Entry, FileEntry, Kind, Mode, State, Touched, Window
+from incremental_assets.ledger.entry import (
+    WITHOUT_DAYS,
+    Entry,
+    FileEntry,
+    Kind,
+    Mode,
+    State,
+    Touched,
+    Window,
+)
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 
@@ -15,6 +25,7 @@ NOON = datetime(2017, 1, 9, 12, tzinfo=UTC)
 CLAIMED: State = "claimed"
 HELD: State = "held"
 ABANDONED: State = "abandoned"
+WHOLE = json.dumps({WITHOUT_DAYS: True})
 
 
 def jan(day: int) -> date:
@@ -116,13 +127,30 @@ def test_a_day_is_held_until_it_is_published() -> None:
 
 @pytest.mark.parametrize("kind", ["rewind", "retract"])
 def test_a_day_stays_held_if_what_was_held_is_not_evaluated_again(kind: Kind) -> None:
-    decided = replace(entry(3, 1), kind=kind)
-    accepted = replace(entry(2, 1), state="accepted")
-    still = history(entry(1, 1, HELD), accepted, decided)
+    still = history(entry(1, 1, HELD), replace(entry(2, 1), kind=kind))
 
     assert {day: e.batch for day, e in still.held.items()} == {jan(1): 1}
-    assert {day: e.batch for day, e in still.accepted.items()} == {jan(1): 2}
-    assert history(*still.entries, entry(4, 1)).held == {}
+    assert history(*still.entries, entry(3, 1)).held == {}
+
+
+def test_a_rewind_makes_a_held_day_due_and_voids_its_acceptance() -> None:
+    held, accepted = entry(1, 1, HELD), replace(entry(2, 1), state="accepted")
+    rewound, other = (replace(entry(3, day), kind="rewind") for day in (1, 2))
+    retracted = replace(entry(3, 1), kind="retract")
+
+    def judged(*entries: Entry) -> tuple[list[int], list[int]]:
+        """The batch that holds the day without a load that is due, and its acceptance."""
+        sales = history(held, *entries)
+        hold = sales.judged(jan(1))
+        return batches([hold] if hold else []), batches(sales.accepted.values())
+
+    assert judged() == ([1], [])
+    assert judged(accepted) == judged(accepted, retracted) == judged(accepted, other) == ([], [2])
+    assert judged(rewound) == judged(accepted, rewound) == ([], [])
+    assert judged(rewound, retracted) == ([], [])
+    assert judged(retracted) == judged(other) == ([1], [])
+    assert judged(accepted, rewound, entry(4, 1, HELD)) == ([4], [])
+    assert judged(rewound, replace(accepted, batch=4)) == ([], [])
 
 
 def test_an_abandoned_attempt_does_not_free_a_held_day() -> None:
@@ -218,7 +246,7 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
         [replace(writing(4, 2, 2), affects=None), entry(4, 3, HELD)],
         [replace(writing(5, 1, 1, 4), affects=(jan(1),), mode="rebuild")],
         [replace(entry(6, 2), files=(replace(file, tag="y"),)), entry(6, 3, HELD)],
-        [replace(entry(6, 2), files=(file,), kind="rewind")],
+        [replace(entry(6, 2), files=(file,), kind="rewind"), replace(entry(6, 7), kind="rewind")],
         [entry(7, 3), entry(7, 6), replace(entry(7, 2), files=(file,))],
         [entry(8, 3, HELD), entry(8, 4, ABANDONED)],
         [replace(entry(9, 3), kind="retract")],
@@ -228,8 +256,9 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
         *("rewound", "to_load_again", "last_final_batch", "last_published"),
         *("touching", "looked_up", "by_day", "last_batch", "high"),
     )
-    read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), decision)
-    assert list(followed.accepted) == [jan(6)]
+    also = entry(1, 7, HELD), replace(decision, day=jan(7))
+    read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), also[0], decision, also[1])
+    assert list(followed.accepted) == [jan(6), jan(7)]
 
     for batch in batches:
         followed = followed.followed_by(batch)
@@ -237,6 +266,8 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
         assert {name: getattr(followed, name) for name in names} == {
             name: getattr(read, name) for name in names
         }
+        for day in map(jan, range(1, 8)):
+            assert followed.judged(day) == read.judged(day)
         assert followed.files(jan(2)) == read.files(jan(2))
         assert followed.looked_up_changes(jan(1), 1) == read.looked_up_changes(jan(1), 1)
 
@@ -253,12 +284,11 @@ def test_what_is_only_expected_stands_ahead_of_what_the_ledger_has() -> None:
 
 
 def test_a_hold_of_a_source_without_days_ends_with_the_next_published_batch() -> None:
-    whole = '{"without_days": true}'
     of_old = entry(1, 5, HELD)  # older versions did not say that the source has no days
-    of_whole = replace(entry(2, 6, HELD), position=whole)
+    of_whole = replace(entry(2, 6, HELD), position=WHOLE)
     before = TableHistory("silver/sales", (of_old, of_whole))
 
-    published = replace(entry(3, 7), position=whole)
+    published = replace(entry(3, 7), position=WHOLE)
     later = TableHistory("silver/sales", (of_old, of_whole, published, entry(4, 8, HELD)))
     by_days = TableHistory("silver/sales", (of_old, entry(3, 7)))
 
@@ -267,3 +297,25 @@ def test_a_hold_of_a_source_without_days_ends_with_the_next_published_batch() ->
         [jan(8)],
         [jan(5)],
     ]
+
+
+@pytest.mark.parametrize("position", ["", WHOLE], ids=["to before the first", "to a later batch"])
+def test_a_rewind_of_a_source_without_days_is_of_all_days_and_brings_no_hold_back(
+    position: str,
+) -> None:
+    def whole(batch: int, day: int, state: State = "committed") -> Entry:
+        return replace(entry(batch, day, state), position=WHOLE)
+
+    def rewound(batch: int) -> Entry:
+        return replace(entry(batch, 5), kind="rewind", position=position)
+
+    first, held = whole(1, 5), whole(2, 6, HELD)
+    accepted = whole(3, 6, "accepted")
+
+    still = history(first, held, rewound(3))
+    assert {day: e.batch for day, e in still.held.items()} == {jan(6): 2}
+    assert still.judged(jan(6)) is None
+    assert history(first, held, accepted, rewound(4)).accepted == {}
+    assert history(*still.entries, whole(4, 7)).held == {}
+    used = history(first, held, accepted, whole(4, 7), rewound(5))
+    assert (used.held, used.accepted) == ({}, {})
