@@ -173,9 +173,11 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
         return []
     # Rows in quarantine are outdated once their day is rebuilt, also one never published.
     quarantined = days_in_quarantine(quarantine_of(settings, table).path)
+    # What was judged of a held day is not known, so nothing would evaluate it again.
+    held = dict.fromkeys(_history(table, logged).held, 0)
     outdating = [
         _marked(table, last + 1, day, "committed", now, rows)
-        for day, rows in sorted(quarantined.items())
+        for day, rows in sorted({**held, **quarantined}.items())
     ]
     history = _history(table, [*logged, *outdating])
     days = tuple(sorted(history.last_committed))

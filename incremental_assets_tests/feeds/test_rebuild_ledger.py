@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from incremental_assets.delta.delta_log import find_commit, transaction
 from incremental_assets.errors import LedgerError
 from incremental_assets.operations.log_entries import entries_from_log
 from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
+from incremental_assets.quality.rules import fail, row_count
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
 from incremental_assets_tests.feeds.test_append import TYPED, VISITS, visit
@@ -246,6 +248,27 @@ def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lake
 
     assert of_trains(shop) == before
     assert shop.stale() == {}
+
+
+def test_a_hold_that_ended_without_a_commit_does_not_come_back(lake: Lakes) -> None:
+    shop = lake(landed("bookings", *fail(row_count(at_most=2))), bookings())
+    many, held = [booking(name, name) for name in "abc"], date(2017, 1, 5)
+    bad = shop.land("bookings", "2017-01-05", "1.jsonl", many)
+    shop.land("bookings", "2017-01-06", "1.jsonl", [booking("d", "4", at="2017-01-06T10:00")])
+    shop.load("2017-01-05...2017-01-06")
+    assert list(shop.lakehouse.ledger.view().table(BRONZE).held) == [held]
+    bad.unlink()
+    shop.load("2017-01-05", BRONZE)
+    assert shop.lakehouse.ledger.view().table(BRONZE).held == {}
+
+    rebuilt(shop)
+    shop = shop.with_tables(*shop.tables.values())
+    assert shop.lakehouse.ledger.view().table(BRONZE).held == {}
+    shop.land("bookings", "2017-01-07", "1.jsonl", [booking("late", "5")])
+    shop.load("2017-01-06...2017-01-07")
+    shop.load_stale()
+
+    assert shop.rows(SILVER, "id") == [("d",), ("late",)]
 
 
 def test_a_ledger_that_cannot_be_read_is_rebuilt_for_all_tables_only(lake: Lakes) -> None:
