@@ -153,8 +153,10 @@ def _judge(
             now=batch.now,
         )
         judged = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
-        # A repair that leaves a day without rows takes the old ones away all the same.
-        if batch.work.mode == "rebuild" and not read:
+        # A repair that leaves a day without rows takes the old ones away all the same. Where
+        # nothing is delivered, because what was held is gone, there is nothing to hold either:
+        # what was published stays as it is.
+        if not claim.files or (batch.work.mode == "rebuild" and not read):
             judged = without_holding(judged)
         results[claim.day] = judged
         entries.append(replace(_with_rows(claim, by_day), **verdict(judged)))

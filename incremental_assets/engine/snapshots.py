@@ -27,7 +27,14 @@ from incremental_assets.delta.delta_log import Commit, partition_day
 from incremental_assets.delta.read import no_rows
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
-from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
+from incremental_assets.engine.batch import (
+    Batch,
+    BatchKind,
+    Outcome,
+    from_commit,
+    verdict,
+    without_holding,
+)
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_rows
 from incremental_assets.engine.snapshot_base import RETRACTED, comparison_of, loaded_days
 from incremental_assets.engine.snapshot_diff import (
@@ -89,7 +96,7 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
 
     def read(self, batch: Batch, frames: Frames) -> SnapshotChanges:
         (day,) = batch.work.days
-        if batch.work.source is None and not batch.work.files:  # a hold ends without what was held
+        if _brings_nothing(batch):
             none, nothing = no_rows(frames.session, StructType([])), SnapshotCounts(*[0] * 7)
             return SnapshotChanges(none, (), nothing, says_nothing=True)
         session, snapshot = frames.session, _snapshot(frames, batch)
@@ -155,6 +162,11 @@ class SnapshotCounts:
     inserted: int
     updated: int
     deleted: int
+
+
+def _brings_nothing(batch: Batch) -> bool:
+    """Whether there is no snapshot: a hold ends because what was held is gone."""
+    return batch.work.source is None and not batch.work.files
 
 
 def _as_it_was(batch: Batch, day: date, entry: Entry) -> Entry:
@@ -232,6 +244,8 @@ def _judge(
     deletes = comparison_of(batch).judged(counted.snapshot, counted.before, counted.deleted)
     results = [deletes, *judge_day(batch.table.rules, counts)]
     results = batch.accepting(results, day)
+    if _brings_nothing(batch):  # an empty snapshot is one, and judged
+        results = without_holding(results)
     outcome = verdict(results)
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
     low = history.last.high if history.last else ""
