@@ -29,7 +29,7 @@ def retract(files: tuple[str, ...], reason: str, *, dry_run: bool, as_json: bool
     What is built on them is rebuilt. A FILE is named as it landed, `<feed>/YYYY-MM-DD/…`, or by a
     path into the landing. Move it out of the landing first. A file that was retracted before
     changes nothing. It runs as the Dagster job `retract`. The exit status is 1 if a file was
-    refused, or a day held.
+    refused, a day held, or tables keep the rows until a hold ends: these are named.
     """
     from incremental_assets.operations.retract import retractions_of, rows_to_retract
     from incremental_assets.orchestration import jobs

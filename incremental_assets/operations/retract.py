@@ -7,20 +7,21 @@ that should never have landed is removed where it landed, and then retracted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 
 from incremental_assets.days import named
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.lakehouse import DayResult, Lakehouse, TableLoadResult
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.locations import local_path
 from incremental_assets.operations.log_entries import landed_rows
 from incremental_assets.operations.restate import days_made_stale
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.retract import plan_retraction, require_feed
+from incremental_assets.plan.retracted_rows import retracted_rows_stay
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import Table, feeds_of
@@ -57,8 +58,9 @@ def retract(
 
     The files are named as in `retractions_of`. Yields a result as soon as its table is done,
     upstreams first. A file that was retracted before changes nothing in bronze: what is built on
-    it is loaded if that was interrupted. Raises DefinitionError
-    without a reason, and as `retractions_of` and `Lakehouse.retract` do.
+    it is loaded if that was interrupted. A day that keeps rows of the files until the hold of an
+    upstream ends is refused. Raises DefinitionError without a reason, and as `retractions_of` and
+    `Lakehouse.retract` do.
     """
     if not why.strip():
         raise DefinitionError("A retraction needs a reason, which stays in the ledger: give one.")
@@ -73,19 +75,29 @@ def retract(
         for table in with_downstream(each.table, lakehouse.tables)
     }
     ordered = [table for table in lakehouse.tables if table.name in below]
-    last = _last_before(ordered, chosen, before)
+    found = _last_before(ordered, chosen, before)
+    retracted = {name: each.files for name, each in chosen.items()}
+
+    def last(name: str) -> int:
+        return found.get(name, before.table(name).last_batch)
+
     for table in ordered:
         own = chosen.get(table.name)
         if own is not None:
             days = sorted(own.paths)
             yield lakehouse.retract(table, days, own.files, why.strip(), run_id)
             continue
-        stale = days_made_stale(
-            table, lambda name: last.get(name, before.table(name).last_batch), lakehouse
-        )
+        stale = days_made_stale(table, last, lakehouse)
+        view = lakehouse.ledger.view()
+        stay = retracted_rows_stay(table, retracted, last, lakehouse.tables, view)
+        refused = {day: DayResult(day, "refused", why) for day, why in stay.items()}
+        done = TableLoadResult(table.name, refused, 0.0)
         if stale:
             lakehouse.log(f"{table.name}: stale by the retraction: {named(stale)}")
-            yield lakehouse.load(table, stale, run_id)
+            loaded = lakehouse.load(table, stale, run_id)
+            done = replace(loaded, days=dict(sorted({**loaded.days, **refused}.items())))
+        if done.days:
+            yield done
 
 
 def _last_before(
