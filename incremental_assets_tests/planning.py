@@ -55,7 +55,9 @@ def plan_and_run(
     span = parse_days(days) if days else None
     plan = forecast(tables, lakehouse.ledger.view_if_any(), lakehouse.settings, span, now)
     before = {t.name: len(lakehouse.ledger.view_if_any().table(t.name).loads) for t in tables}
-    for due in due_runs(tables, lakehouse.settings, span, now, lakehouse.ledger.view_if_any):
+    for due in due_runs(
+        tables, lakehouse.settings, span, lambda: now, lakehouse.ledger.view_if_any
+    ):
         failed: set[str] = set()
         for table in due.tables:
             above = {read.table.name for read in table.upstreams} | table.rule_tables

@@ -53,7 +53,7 @@ def run(
     days that were held before. What landed meanwhile is named, and left to the next run. What lies
     in the landing root and no table reads is named, too.
     """
-    settings, now = Settings.from_environment(), datetime.now(UTC)
+    settings = Settings.from_environment()
     require_partitions(days, settings)
     from incremental_assets.plan.unread import unread
 
@@ -71,7 +71,9 @@ def run(
         from incremental_assets.orchestration.jobs import load_days
         from incremental_assets.orchestration.runs import run_what_is_due
 
-        report = run_what_is_due(load_days, settings, names, days, now, announce, log)
+        report = run_what_is_due(
+            load_days, settings, names, days, lambda: datetime.now(UTC), announce, log
+        )
     if as_json:
         show_object(_as_json(report))
     elif not (report.runs or report.held or report.failed):

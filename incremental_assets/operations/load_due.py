@@ -50,7 +50,7 @@ def load_due(
         chosen,
         lakehouse.settings,
         days,
-        lakehouse.now(),
+        lakehouse.now,
         lakehouse.ledger.view_if_any,
         log=lakehouse.log,
         left=left,

@@ -41,7 +41,7 @@ def run_what_is_due(
     settings: Settings,
     names: Sequence[str],
     days: DayRange | None,
-    now: datetime,
+    clock: Callable[[], datetime],
     announce: Callable[[Due], None],
     tell: Callable[[str], None] = lambda _: None,
 ) -> RunReport:
@@ -55,7 +55,7 @@ def run_what_is_due(
     ledger and any of the tables are not of the same time, or a table or day is not there;
     KeyboardInterrupt if a run was interrupted, with its days that are up to date reported as such.
     """
-    chosen = tables_named(names)
+    now, chosen = clock(), tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
     require_all_consistent(ledger, settings, chosen)
     instance = open_instance(settings)
@@ -70,7 +70,7 @@ def run_what_is_due(
         chosen,
         settings,
         days,
-        now,
+        clock,
         ledger.view_if_any,
         left=left.append,
         unreadable=unreadable,

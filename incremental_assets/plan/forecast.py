@@ -101,7 +101,7 @@ def forecast(
         chosen,
         settings,
         span,
-        now,
+        lambda: now,
         lambda: ahead.view,
         inspection,
         log,

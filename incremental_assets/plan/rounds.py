@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -43,6 +43,42 @@ class Unreadable:
     error: IncrementalAssetsError
 
 
+class _Clock:
+    """When the rounds began, and the first reading of the clock on the present UTC day."""
+
+    def __init__(self, read: Callable[[], datetime]) -> None:
+        self._read = read
+        self.began = self.on_this_day = read()
+
+    @property
+    def today(self) -> date:
+        """The present UTC day."""
+        return utc_today(self.on_this_day)
+
+    def read(self) -> None:
+        """Notice that another day has begun."""
+        now = self._read()
+        if utc_today(now) > self.today:
+            self.on_this_day = now
+
+    def asked_as_of(self, table: Table) -> datetime:
+        """The time as of which a source is asked for what is new."""
+        return self.on_this_day if table.reads_whole_source else self.began
+
+    def notes(self, table: Table, found: Iterable[date], span: DayRange) -> Iterator[str]:
+        """That a source without days has something new, and the day that it is of has ended."""
+        before = utc_today(self.began)
+        ended = table.reads_whole_source and self.today > before
+        if ended and before in span and self.today in found:
+            then = (
+                "" if self.today in span else " That day is not asked for: the next run loads it."
+            )
+            yield (
+                f"{before} (UTC) ended during this run, and the source has no days: what is new "
+                f"in it is of {self.today}.{then}"
+            )
+
+
 def _refuse(unreadable: Unreadable) -> None:
     raise unreadable.error
 
@@ -51,7 +87,7 @@ def due_runs(
     chosen: Sequence[Table],
     settings: Settings,
     days: DayRange | None,
-    now: datetime,
+    clock: Callable[[], datetime],
     ledger: Callable[[], LedgerView],
     inspection: Inspector = INSPECTOR,
     log: Callable[[str], None] = lambda _: None,
@@ -72,12 +108,15 @@ def due_runs(
     halves: so a day that cannot be loaded does not keep those next to it back. For one such day of
     N these are about 2·log2(N) runs more; where nothing of a range can be loaded, at most 14.
 
+    `clock` is read at the beginning and after each round. What is new in a source without days is
+    of the day of its load: after midnight UTC it is given as of the new day, or left to the next
+    run where that day was not asked for. All other sources are asked as of the beginning.
+
     Raises DayError for days outside the partitions, and the error of the first source if none of
     them can be inspected. `log` takes one line for each source that is inspected, `note` one for
     what a source has and no run reads, such as files that wait.
     """
-    today = utc_today(now)
-    span = within_partitions(days, settings.start_date, today)
+    time = _Clock(clock)
     tried: dict[_TableRange, _Todo] = {}
     halvings = _HALVINGS if in_halves else 0
     noted: set[str] = set()
@@ -88,11 +127,11 @@ def due_runs(
             note(line)
 
     while True:
-        view = ledger()
-        landed, refused = _landed(chosen, settings, span, now, view, inspection, log, note_once)
+        view, span = ledger(), within_partitions(days, settings.start_date, time.today)
+        landed, refused = _landed(chosen, settings, span, time, view, inspection, log, note_once)
         due = [part for some in landed for part in _untried(*some, tried, halvings)]
         stale: list[_Fingerprinted] = []
-        for some in () if due else _stale(chosen, settings.start_date, today, span, view):
+        for some in () if due else _stale(chosen, settings.start_date, time.today, span, view):
             stale += some
             due = [part for each in some for part in _untried(*each, tried, halvings)]
             if due:
@@ -102,6 +141,7 @@ def due_runs(
         for each, todo in due:
             tried[_key(each)] = todo
             yield each
+        time.read()
     for each, todo in (*landed, *stale):
         left(Left(each, not _is_as_given(todo, tried[_key(each)])))
     for missing in refused:
@@ -132,7 +172,7 @@ def _landed(
     chosen: Sequence[Table],
     settings: Settings,
     span: DayRange,
-    now: datetime,
+    time: _Clock,
     view: LedgerView,
     inspection: Inspector,
     log: Callable[[str], None],
@@ -146,13 +186,13 @@ def _landed(
     for table in sources:
         log(f"Inspecting the source of {table.name}")
         try:
-            found = pending_days(table, view, settings, now, inspection)
+            found = pending_days(table, view, settings, time.asked_as_of(table), inspection)
         except LedgerError:
             raise
         except IncrementalAssetsError as error:
             refused.append(Unreadable(table, error))
             continue
-        for line in found.notes:
+        for line in (*found.notes, *time.notes(table, found.days, span)):
             note(f"{table.name}: {line}")
         for day, todo in found.days.items():
             if day in span:

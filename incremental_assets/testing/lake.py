@@ -80,7 +80,7 @@ class Lake:
         So late rows reach the days that they are about.
         """
         lakehouse, chosen = self.lakehouse(tables), with_upstreams(tables)
-        for due in due_runs(chosen, self.settings, None, self.now, lakehouse.ledger.view):
+        for due in due_runs(chosen, self.settings, None, lakehouse.now, lakehouse.ledger.view):
             for table in due.tables:
                 lakehouse.load(table, list(due.days))
 

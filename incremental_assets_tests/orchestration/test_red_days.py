@@ -272,7 +272,7 @@ def test_a_command_that_is_interrupted_leaves_no_day_red_that_was_loaded_before(
             settings,
             ["bronze/users", "bronze/events", "silver/sales"],
             None,
-            NOW,
+            lambda: NOW,
             lambda _: None,
             lines.append,
         )

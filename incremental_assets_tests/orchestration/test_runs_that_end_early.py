@@ -121,7 +121,9 @@ def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
     (Path(lake.landing) / "events" / "2017-01-06").mkdir()
     (Path(lake.landing) / "events" / "2017-01-06" / "a.jsonl").write_text("{}\n")
 
-    report = run_what_is_due(broken_assets, lake, ["bronze/events"], None, NOW, lambda _: None)
+    report = run_what_is_due(
+        broken_assets, lake, ["bronze/events"], None, lambda: NOW, lambda _: None
+    )
 
     days = ["2017-01-05...2017-01-06", "2017-01-05", "2017-01-06"]  # then each half by itself
     assert [(ran.success, str(ran.due.days)) for ran in report.runs] == [(False, d) for d in days]
@@ -148,7 +150,7 @@ def test_what_failed_is_reported_a_source_and_an_unforeseen_error_with_its_line_
     broken.write_text("no commit")
 
     report = run_what_is_due(
-        raising_assets, lake, ["bronze/events", "bronze/orders"], None, NOW, lambda _: None
+        raising_assets, lake, ["bronze/events", "bronze/orders"], None, lambda: NOW, lambda _: None
     )
     restated = run_restate(raising_restate, lake, ["silver/sales"], "", "a repair")
 

@@ -7,10 +7,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from shutil import rmtree
 
+import polars as pl
 import pytest
 
-from incremental_assets.changes import Timestamp
-from incremental_assets.days import DayRange
+from incremental_assets.changes import Sequence, Timestamp
+from incremental_assets.days import ONE_DAY, DayRange
 from incremental_assets.errors import DayError, SourceError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
@@ -48,7 +49,9 @@ def test_files_that_wait_are_named_where_nothing_else_is_new(settings: Settings)
     noted: list[str] = []
 
     def due() -> list[Due]:
-        return [*due_runs((waiting,), settings, None, NOW, lambda: EMPTY, note=noted.append)]
+        return [
+            *due_runs((waiting,), settings, None, lambda: NOW, lambda: EMPTY, note=noted.append)
+        ]
 
     found = forecast((waiting,), EMPTY, settings, None, NOW)
 
@@ -166,7 +169,7 @@ def test_the_run_asks_for_what_the_plan_lists_and_tries_what_failed_only_once(
     deliver(settings, jan(1))
     stale = did(EVENTS, 1, 5, touched=[5])
 
-    due = list(due_runs(TABLES, settings, None, NOW, lambda: ledger(stale)))
+    due = list(due_runs(TABLES, settings, None, lambda: NOW, lambda: ledger(stale)))
 
     # Nothing that is asked for is ever loaded here.
     assert [(each.tables[0].name, each.days) for each in due] == [
@@ -275,7 +278,9 @@ def test_what_stays_due_after_it_was_tried_is_reported_at_the_end(settings: Sett
     stale = did(EVENTS, 1, 5, touched=[5])
     left: list[Left] = []
 
-    for due in due_runs(TABLES, settings, None, NOW, lambda: ledger(stale), left=left.append):
+    for due in due_runs(
+        TABLES, settings, None, lambda: NOW, lambda: ledger(stale), left=left.append
+    ):
         if due.days.first == jan(1):
             continue
         more = Path(settings.landing) / "events" / str(jan(1)) / "b.jsonl"
@@ -299,7 +304,7 @@ def test_a_bad_day_is_found_by_halves_and_does_not_keep_the_others_back(
         given: list[str] = []
         left: list[Left] = []
         for due in due_runs(
-            tables, settings, None, NOW, lambda: EMPTY, left=left.append, in_halves=True
+            tables, settings, None, lambda: NOW, lambda: EMPTY, left=left.append, in_halves=True
         ):
             given.append("-".join(str(day.day) for day in sorted({due.days.first, due.days.last})))
             for table in due.tables:
@@ -328,7 +333,7 @@ def test_stale_days_are_given_in_halves_too_and_a_plan_gives_none(settings: Sett
     def runs(in_halves: bool) -> list[tuple[int, int]]:
         done = list(entries)
         rounds = due_runs(
-            (EVENTS, SALES), settings, None, NOW, lambda: ledger(*done), in_halves=in_halves
+            (EVENTS, SALES), settings, None, lambda: NOW, lambda: ledger(*done), in_halves=in_halves
         )
         given = []
         for due in rounds:
@@ -339,6 +344,51 @@ def test_stale_days_are_given_in_halves_too_and_a_plan_gives_none(settings: Sett
 
     assert runs(in_halves=True) == [(1, 3), (1, 1), (2, 3), (2, 2), (3, 3)]
     assert runs(in_halves=False) == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "then"),
+    [
+        pytest.param(None, [NOW.date(), NOW.date() + ONE_DAY], "", id="loaded as of the new day"),
+        pytest.param(
+            DayRange(jan(1), NOW.date()),
+            [NOW.date()],
+            " That day is not asked for: the next run loads it.",
+            id="left to the next run",
+        ),
+    ],
+)
+def test_what_is_new_in_a_source_without_days_is_of_the_new_day_after_midnight(
+    settings: Settings, asked: DayRange | None, given: list[date], then: str
+) -> None:
+    path, new_day = Path(settings.landing, "stock", "all.parquet"), NOW.date() + ONE_DAY
+    path.parent.mkdir(parents=True)
+    pl.DataFrame({"id": [1]}).write_parquet(path)
+    by_id, source = Sequence("id"), Stored("stock", "parquet")
+    stock = Table("bronze/stock", "", (source,), changes=by_id, write=Append())
+    times = iter([NOW])
+    left: list[Left] = []
+    noted: list[str] = []
+    found = []
+
+    for due in due_runs(
+        (stock,),
+        settings,
+        asked,
+        lambda: next(times, NOW + ONE_DAY),
+        lambda: EMPTY,
+        left=left.append,
+        note=noted.append,
+    ):
+        found.append(due.days)
+        if new_day in due.days:  # the load of the day before began after midnight
+            rmtree(path.parent)
+
+    assert found == [DayRange(day, day) for day in given]
+    assert left == []
+    note, *_ = noted
+    assert note.startswith(f"bronze/stock: {NOW.date()} (UTC) ended during this run, and")
+    assert note.endswith(f"what is new in it is of {new_day}.{then}")
 
 
 def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
@@ -354,7 +404,9 @@ def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
     refused: list[Unreadable] = []
 
     def due(*tables: Table, view: LedgerView = EMPTY) -> list[Due]:
-        rounds = due_runs(tables, settings, None, NOW, lambda: view, unreadable=refused.append)
+        rounds = due_runs(
+            tables, settings, None, lambda: NOW, lambda: view, unreadable=refused.append
+        )
         return list(rounds)
 
     other = replace(stock, name="bronze/other", reads=(OwnSource(),))

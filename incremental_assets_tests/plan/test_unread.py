@@ -123,7 +123,7 @@ def test_a_file_that_begins_with_no_json_is_named_before_its_lines_are_quarantin
 def test_a_run_says_so_before_it_loads_them(settings: Settings) -> None:
     put(settings, "events/2017-01-05/a.jsonl", content=b"a,b\n1,2\n")
     noted: list[str] = []
-    due = due_runs((EVENTS,), settings, None, NOW, lambda: EMPTY, note=noted.append)
+    due = due_runs((EVENTS,), settings, None, lambda: NOW, lambda: EMPTY, note=noted.append)
 
     next(due)
 
