@@ -82,4 +82,9 @@ def expired_days(history: TableHistory, *before: datetime | None) -> set[date]:
     latest = max((moment for moment in before if moment is not None), default=None)
     if latest is None:
         return set()
-    return {e.day for e in history.loads if e.rows_quarantined and e.recorded_at < latest}
+    # A row is first seen when its load begins, and the load is recorded when it ends.
+    return {
+        e.day
+        for e in history.loads
+        if e.rows_quarantined and e.recorded_at - timedelta(seconds=e.seconds) < latest
+    }

@@ -24,13 +24,19 @@ EARLIER, LATER = LOADED - timedelta(days=1), LOADED + timedelta(days=1)
         pytest.param(None, LATER, True, id="it was set to 0 since"),
         pytest.param(LATER, EARLIER, True, id="it was lowered since"),
         pytest.param(None, EARLIER, False, id="only older rows expired"),
+        pytest.param(
+            None,
+            LOADED - timedelta(seconds=1),
+            True,
+            id="rows expired that the load saw as it began",
+        ),
     ],
 )
 def test_days_are_left_out_as_far_as_rows_have_expired_or_may(
     by_setting: datetime | None, reached: datetime | None, left_out: bool
 ) -> None:
     loads = [
-        replace(did(SALES, 1, 5), rows_quarantined=1, recorded_at=LOADED),
+        replace(did(SALES, 1, 5), rows_quarantined=1, recorded_at=LOADED, seconds=2.0),
         replace(did(SALES, 2, 6), rows_quarantined=0, recorded_at=LOADED),
     ]
     history = ledger(did(EVENTS, 1, 5), *loads).table(SALES.name)
