@@ -19,6 +19,7 @@ from incremental_assets.errors import SourceError
 from incremental_assets.locations import local_path
 from incremental_assets.plurals import counted
 from incremental_assets.sources.compressed import DAMAGED, decompressed
+from incremental_assets.sources.compressed_checks import require_whole_content
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.storage import answering, open_file
@@ -82,6 +83,8 @@ def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
             if quotes or (names and form.is_read_whole):
                 found = _line_end(file, form)
                 line_end = found if quotes and found != "\n" else ""
+            with open_file(file.path) as stream:  # Python leaves out what follows a stream of bz2
+                require_whole_content(stream, where)
     except UnicodeError as error:
         raise SourceError(
             f"{where} is not {form.encoding.upper()} ({error}). Nothing was loaded; name the "

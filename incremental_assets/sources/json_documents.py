@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import SourceError
+from incremental_assets.sources.compressed_checks import require_whole
 from incremental_assets.sources.lines import BLANK, without_mark
 from incremental_assets.sources.path_columns import relative_path
 from incremental_assets.sources.stored_files import COMPRESSED, DataFiles
@@ -25,7 +26,8 @@ def read_documents(session: SparkSession, data: DataFiles) -> DataFrame:
 
     A file is read whole, by one task. One that is not exactly one JSON document, or has a field
     twice, fails the job: which rows it was to hold is unknown.
-    An empty one has no rows. Raises SourceError for one that is too large to be read so.
+    An empty one has no rows. Raises SourceError for one that is too large to be read so, and for a
+    compressed one that is not whole.
     """
     for file in data.files:
         if file.size * (_INFLATED if file.path.lower().endswith(COMPRESSED) else 1) > LARGEST:
@@ -35,6 +37,7 @@ def read_documents(session: SparkSession, data: DataFiles) -> DataFrame:
                 "that. Nothing was loaded; write an object a line (`jq -c '.[]'`), which has no "
                 'bound, and read it with format="json".'
             )
+    require_whole(data)
     files = session.read.text(data.spark_paths(), wholetext=True)
     text = F.trim(without_mark(F.col("value")), F.lit(BLANK))
     found = files.select(text.alias("text"), relative_path(files, data).alias("_file"))

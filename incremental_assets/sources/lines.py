@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.decodable import decodable
+from incremental_assets.sources.compressed_checks import require_whole
 from incremental_assets.sources.path_columns import relative_path
 from incremental_assets.sources.stored_files import DataFiles
 
@@ -27,8 +28,10 @@ _ALL = 2**31 - 1
 def read_lines(session: SparkSession, data: DataFiles) -> DataFrame:
     """Every line that is not blank: `text`, `payload` (null where it is not JSON), `_file`.
 
-    A byte order mark is no part of a line. `text` may hold bytes that are not UTF-8.
+    A byte order mark is no part of a line. `text` may hold bytes that are not UTF-8. Raises
+    SourceError for a compressed file that is not whole.
     """
+    require_whole(data)
     lines = session.read.text(data.spark_paths())
     text = without_mark(F.col("value")).alias("text")
     found = lines.select(text, relative_path(lines, data).alias("_file"))

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.sources.compressed import DAMAGED, decompressed, is_damage
+from incremental_assets.sources.compressed_checks import require_whole_content
 from incremental_assets.sources.path_columns import relative_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.sources.stored_files import DataFiles, named
@@ -79,6 +80,8 @@ def require_document(root: str, row_tag: str, file: SourceFile) -> None:
             answering(where),
             open_file(where) as stream,
         ):
+            require_whole_content(stream, where)  # Python leaves out what follows a stream of bz2
+            stream.seek(0)
             document.parser.ParseFile(decompressed(stream, where))
     except (*DAMAGED, expat.ExpatError, ValueError) as error:
         raise _refused(where, str(error)) from error

@@ -34,6 +34,7 @@ def damaged(packed: bytes) -> bytes:
         ("a.csv.gz", gzip.compress(TEXT)[:-12], "Compressed file ended"),
         ("a.csv.gz", damaged(gzip.compress(TEXT)), "Error -3"),
         ("a.csv.bz2", damaged(bz2.compress(TEXT)), "Invalid data stream"),
+        ("a.csv.bz2", bz2.compress(TEXT) + b"\0" + bz2.compress(TEXT), "Invalid data stream"),
         ("a.csv.zst", damaged(pa.compress(TEXT, codec="zstd", asbytes=True)), "ZSTD"),
         ("a.csv.ZSTD", damaged(pa.compress(TEXT, codec="zstd", asbytes=True)), "ZSTD"),
     ],
