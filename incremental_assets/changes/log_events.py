@@ -19,6 +19,7 @@ from incremental_assets.changes.log_position import (
     with_positions,
 )
 from incremental_assets.changes.log_sequence import (
+    is_ordered_as,
     kind_of_type,
     sequence_kind,
     sequence_number,
@@ -64,7 +65,8 @@ def flat_events(
     """The events of a flat log: rows with operation and position in columns of their own."""
     known = request.state.known_types()
     stated = (changes.deleted or changes.operation, changes.sequence)
-    rows = log.rows(frames, known)
+    settled = before.state.get("kind")
+    rows = _rows_in_order(log, frames, known, changes.sequence, settled)
     if not own_types(rows) and known:  # lines alone, or none: the target has the columns
         words = dict.fromkeys(stated, StringType())
         nothing = {n: F.lit(None).cast(kind) for n, kind in (known | words).items()}
@@ -87,7 +89,7 @@ def flat_events(
         found = kinds[0]["found"]
     else:
         found = [kind_of_type(type_of)]
-    kind = settle_sequence_kind(found, before.state.get("kind"), changes.sequence)
+    kind = settle_sequence_kind(found, settled, changes.sequence)
     order = sequence_number(sequence, kind or "number", type_of)
     if ORDER in request.state.columns and (not found or kind == "number"):
         order = order.try_cast(request.state.columns[ORDER])
@@ -115,6 +117,32 @@ def flat_events(
         (unknown, unreadable),
         of_lacking,
     )
+
+
+def _rows_in_order(
+    log: LogFiles,
+    frames: Frames,
+    known: Mapping[str, DataType],
+    sequence: str,
+    settled: str | None,
+) -> DataFrame:
+    """The rows of a flat log, with the sequence as text where its type does not order the log.
+
+    A source without types gives a column the type that all values of a load fit: where 3.5 is among
+    whole numbers they are doubles, and as text they are what they were. Raises SourceError where
+    no value orders a log for which no kind was settled.
+    """
+    rows = log.rows(frames, known)
+    type_of = own_types(rows).get(sequence)
+    if type_of is None or log.fixed.is_typed or sequence in known:
+        return rows
+    if is_ordered_as(type_of, settled):
+        return rows
+    as_text = log.rows(frames, {**known, sequence: StringType()})
+    has_kind = sequence_kind(F.col(quoted(sequence))).isNotNull()
+    if settled is None and not as_text.where(has_kind).take(1):
+        kind_of_type(type_of)
+    return as_text
 
 
 def _flat_lacking(

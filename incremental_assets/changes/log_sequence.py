@@ -140,8 +140,26 @@ def _hexadecimal(text: Column) -> Column:
     return _decimal_text(text).try_cast("decimal(10,0)")
 
 
+def is_ordered_as(data_type: DataType, kind: str | None) -> bool:
+    """Whether values of a type can be read as a kind, or where that is None, as any: text can."""
+    if isinstance(data_type, StringType):
+        return True
+    own = _kind_of_type(data_type)
+    return own is not None and kind in (None, own)
+
+
 def kind_of_type(data_type: DataType) -> SequenceKind:
     """The kind that a type other than text has; SourceError where it does not order a log."""
+    kind = _kind_of_type(data_type)
+    if kind is not None:
+        return kind
+    raise SourceError(
+        f"A sequence column of type {data_type.simpleString()} does not order a log: name one that "
+        "holds integers, decimals without a fraction, timestamps, dates or text."
+    )
+
+
+def _kind_of_type(data_type: DataType) -> SequenceKind | None:
     if isinstance(data_type, IntegralType):
         return "number"
     if isinstance(data_type, DecimalType) and data_type.scale == 0:
@@ -150,7 +168,4 @@ def kind_of_type(data_type: DataType) -> SequenceKind:
         return "time"
     if isinstance(data_type, BinaryType):
         return "cdc_lsn"
-    raise SourceError(
-        f"A sequence column of type {data_type.simpleString()} does not order a log: name one that "
-        "holds integers, decimals without a fraction, timestamps, dates or text."
-    )
+    return None

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from incremental_assets.changes.log_sequence import (
     SequenceKind,
+    is_ordered_as,
     sequence_kind,
     sequence_number,
     settle_sequence_kind,
@@ -200,6 +201,25 @@ def test_a_typed_number_has_the_widest_type_of_its_kind(spark: SparkSession) -> 
 def test_a_type_that_does_not_order_a_log_is_refused(data_type: DataType) -> None:
     with pytest.raises(SourceError, match=r"does not order a log"):
         sequence_kind(F.lit(None), data_type)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "kind", "expected"),
+    [
+        (LongType(), None, True),
+        (LongType(), "number", True),
+        (LongType(), "time", False),
+        (DateType(), "number", False),
+        (DoubleType(), None, False),
+        (DoubleType(), "number", False),
+        (StringType(), "wal_lsn", True),
+    ],
+    ids=str,
+)
+def test_a_type_orders_values_of_its_own_kind_and_text_of_any(
+    data_type: DataType, kind: SequenceKind | None, expected: bool
+) -> None:
+    assert is_ordered_as(data_type, kind) is expected
 
 
 def test_a_column_that_changed_its_type_is_not_read_as_before() -> None:

@@ -203,15 +203,23 @@ def test_unknown_operations_are_quarantined_and_count_in_their_place_once_they_a
 def test_numbers_written_as_text_are_ordered_and_events_without_one_or_a_key_quarantined(
     place: Place,
 ) -> None:
-    rows = [(1, "ten", "10"), (1, "nine", "9"), (None, "nobody", "11"), (3, "when", None)]
-    place.land_lines([dict(zip(SCHEMA, (i, n, "U", at), strict=True)) for i, n, at in rows])
+    def land(*rows: tuple[int | None, str, Any]) -> LoadResult:
+        place.land_lines([dict(zip(SCHEMA, (i, n, "U", at), strict=True)) for i, n, at in rows])
+        return process(place)
 
-    result = process(place)
+    result = land((1, "ten", "10"), (1, "nine", "9"), (None, "nobody", "11"), (3, "when", None))
 
     assert live(place) == [(1, "ten")]
     assert result.watermark_after == "10"
     assert result.records_quarantined == 2
     assert place.quarantined() == [["id_null"], ["sequence_num_null"]]
+
+    # Together these are doubles, which have no order of their own.
+    result = land((1, "twelve", 12), (2, "a fraction", 11.5), (3, "a power", 1e300))
+
+    assert live(place) == [(1, "twelve")]
+    assert result.records_quarantined == 2
+    assert place.quarantined()[2:] == [["sequence_num_unreadable"]] * 2
 
 
 def test_rules_on_values_do_not_judge_deletes_and_truncates(place: Place) -> None:
