@@ -32,6 +32,8 @@ csv.field_size_limit(_LONGEST_VALUE)  # of the process; what a quote swallows ma
 _AFTER = "x"  # a record that follows the last one, unless that swallows it
 _ESCAPED = "xx"
 _SEPARATORS = ",;\t|"
+_XML = re.compile(r"<[A-Za-z?!]")
+_JSON = re.compile(r"""[{[]\s*(?:["'{}[\]]|$)""")
 _VALUE = re.compile(
     r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?|true|false",
     re.IGNORECASE,
@@ -148,6 +150,10 @@ def _require_header(file: _OnDisk, names: Sequence[str], form: Csv) -> None:
         wrong = "is empty"
     elif any("\0" in name for name in names):
         wrong = "holds bytes of zero, as an archive that tar wrote does"
+    elif _XML.match(names[0]):
+        wrong = "looks like XML or HTML, not like the names of columns"
+    elif _JSON.match(names[0]):
+        wrong = "looks like JSON, not like the names of columns"
     elif _VALUE.fullmatch(names[0]):
         wrong = "looks like data, not like the names of columns"
     elif len(names) == 1 and any(s in names[0] for s in _SEPARATORS if s != form.delimiter):

@@ -48,6 +48,29 @@ def test_a_file_that_was_cut_off_or_damaged_is_refused(
         csv_files(str(tmp_path), [name], RFC_4180)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[{"id":1,"name":"a"},{"id":2,"name":"b"}]', "looks like JSON"),
+        ('{ "id": 1 }\n{ "id": 2 }\n', "looks like JSON"),
+        ("[\n1\n]\n", "looks like JSON"),
+        ("<html><body>503, try again</body></html>\n", "looks like XML or HTML"),
+        ('<?xml version="1.0"?><rows><row id="1"/></rows>', "looks like XML or HTML"),
+    ],
+)
+def test_a_document_on_one_line_is_no_header(tmp_path: Path, text: str, expected: str) -> None:
+    put(tmp_path / "a.csv", text)
+
+    with pytest.raises(SourceError, match=rf"a\.csv: the first line .* {expected}, not like the"):
+        csv_files(str(tmp_path), ["a.csv"], RFC_4180)
+
+
+def test_names_in_brackets_are_a_header(tmp_path: Path) -> None:
+    put(tmp_path / "a.csv", "[id],<5,{n}\n1,2,3\n")
+
+    assert csv_files(str(tmp_path), ["a.csv"], RFC_4180)[0].names == ("[id]", "<5", "{n}")
+
+
 @pytest.fixture
 def store() -> Iterator[tuple[str, AbstractFileSystem]]:
     root = f"/{uuid4().hex}"
