@@ -31,6 +31,7 @@ _LONGEST_VALUE = 2**31 - 1
 csv.field_size_limit(_LONGEST_VALUE)  # of the process; what a quote swallows may be all of a file
 _AFTER = "x"  # a record that follows the last one, unless that swallows it
 _ESCAPED = "xx"
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
 _SEPARATORS = ",;\t|"
 _XML = re.compile(r"<[A-Za-z?!]")
 _JSON = re.compile(r"""[{[]\s*(?:["'{}[\]]|$)""")
@@ -42,15 +43,16 @@ _VALUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A file: the names in its header, and whether it may hold a quote, and so a line break.
+    """A file: the names in its header, and whether Spark has to read it in one piece.
 
-    `names` is empty for a file without a line. `line_end` is what ends the records of a file with
-    quotes, where that is no line feed.
+    That is so where it may hold a quote, and so a line break, or a value that looks like a line
+    without one. `names` is empty for a file without a line. `line_end` is what ends the records of
+    a file that is read whole, where that is no line feed.
     """
 
     path: str
     names: tuple[str, ...]
-    quoted: bool
+    is_whole: bool
     line_end: str = ""
 
 
@@ -82,9 +84,10 @@ def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
         with _on_disk(where) as file:
             names = _header(file, form)
             quotes = _quotes(file, form) if names else 0
-            if quotes or (names and form.is_read_whole):
+            is_whole = quotes > 0 or (len(names) == 1 and _has_blank_value(file, form))
+            if is_whole or (names and form.is_read_whole):
                 found = _line_end(file, form)
-                line_end = found if quotes and found != "\n" else ""
+                line_end = found if is_whole and found != "\n" else ""
             with open_file(file.path) as stream:  # Python leaves out what follows a stream of bz2
                 require_whole_content(stream, where)
     except UnicodeError as error:
@@ -97,7 +100,7 @@ def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
         raise _damaged(where, error) from error
     except OSError as error:  # of damaged .bz2 and .zst, too, as one that is none of the system
         raise (not_readable if error.errno else _damaged)(where, error) from error
-    return CsvFile(path, names, quotes > 0, line_end)
+    return CsvFile(path, names, is_whole, line_end)
 
 
 def _damaged(where: str, error: Exception) -> SourceError:
@@ -187,6 +190,15 @@ def _quotes(file: _OnDisk, form: Csv) -> int:
             quotes += decoder.decode(chunk).count(form.quote)
     decoder.decode(b"", final=True)
     return quotes
+
+
+def _has_blank_value(file: _OnDisk, form: Csv) -> bool:
+    """Whether a line, which is one value, is blank to Java without being empty.
+
+    Where it splits files by lines, Spark drops those that Java's trimming leaves nothing of.
+    """
+    with _open(file) as stream, _text(stream, form) as text:
+        return any(not line.strip(_TRIMMED) and line.strip("\r\n") for line in text)
 
 
 def _line_end(file: _OnDisk, form: Csv) -> str:

@@ -100,19 +100,19 @@ def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
 def csv_texts(session: SparkSession, reading: Reading) -> list[DataFrame]:
     """The records as rows whose columns are all text: a frame for each header that files have."""
     found = []
-    for (header, in_quotes, line_end), some in _by_header(reading).items():
+    for (header, is_whole, line_end), some in _by_header(reading).items():
         names = list(header)
         folders = folder_columns(reading, names)
         require_names([*names, *(column.name for column in folders)], reading.source)
         form = reading.csv
-        records = _same_header(session, some, names, names, form, line_end, multiline=in_quotes)
+        records = _same_header(session, some, names, names, form, line_end, is_whole=is_whole)
         columns = [OwnColumn(name, F.col(quoted(name))) for name in names]
         found.append(with_facts(records, [*columns, *folders]))
     return found
 
 
 def _by_header(reading: Reading) -> dict[tuple[tuple[str, ...], bool, str], DataFiles]:
-    """The files by their headers, whether they may hold quotes, and the ends of their records.
+    """The files by their headers, whether they are read whole, and the ends of their records.
 
     Without those of no line.
     """
@@ -120,7 +120,7 @@ def _by_header(reading: Reading) -> dict[tuple[tuple[str, ...], bool, str], Data
     groups: dict[tuple[tuple[str, ...], bool, str], set[str]] = {}
     for file in csv_files(data.root, [file.path for file in data.files], reading.csv):
         if file.names:
-            group = (file.names, file.quoted, file.line_end)
+            group = (file.names, file.is_whole, file.line_end)
             groups.setdefault(group, set()).add(file.path)
     return {group: data.only(paths) for group, paths in groups.items()}
 
@@ -135,8 +135,8 @@ def _records(session: SparkSession, reading: Reading) -> tuple[DataFrame, list[s
     folders = folder_values(reading.paths).keys() - reading.not_columns
     require_names([*names, *sorted(folders)], reading.source)
     frames = [
-        _same_header(session, some, header, names, reading.csv, line_end, multiline=in_quotes)
-        for (header, in_quotes, line_end), some in groups.items()
+        _same_header(session, some, header, names, reading.csv, line_end, is_whole=is_whole)
+        for (header, is_whole, line_end), some in groups.items()
     ]
     if not frames:
         return no_rows(session).select("_raw", "_file"), []
@@ -151,7 +151,7 @@ def _same_header(
     form: Csv,
     line_end: str,
     *,
-    multiline: bool,
+    is_whole: bool,
 ) -> DataFrame:
     """The records of files with one header, with the columns of all of them.
 
@@ -159,7 +159,7 @@ def _same_header(
     it takes each line end for a line feed, also inside of values, unless the line end is set.
     """
     text = StructType([StructField(name, StringType()) for name in (*header, "_raw")])
-    whole = multiline or form.is_read_whole
+    whole = is_whole or form.is_read_whole
     options = {**_OPTIONS, **form.options(), "multiLine": str(whole).lower()}
     if line_end:
         options["lineSep"] = line_end

@@ -110,8 +110,29 @@ def test_a_file_of_a_store_is_fetched_once(
 
     found = csv_files(root, ["a.csv.gz"], RFC_4180)
 
-    assert found == [CsvFile("a.csv.gz", ("id", "note"), quoted=True)]
+    assert found == [CsvFile("a.csv.gz", ("id", "note"), is_whole=True)]
     assert [path for path in opened if path.startswith(root)] == [f"{root}/a.csv.gz"]
+
+
+def test_a_file_of_one_column_is_read_whole_where_a_value_looks_like_no_line(
+    tmp_path: Path,
+) -> None:
+    contents = {
+        "space": "a\n1\n \n2\n",
+        "zero": "a\r\n\0\r\n",
+        "last": "a\n\t",
+        "empty lines": "a\n\n1\n\n",
+        "padded": "a\n 1 \n",
+        "two columns": "a,b\n \n1,2\n",
+    }
+    for name, content in contents.items():
+        put(tmp_path / name, content)
+
+    def whole(*names: str) -> list[bool]:
+        return [file.is_whole for file in csv_files(str(tmp_path), names, RFC_4180)]
+
+    assert whole("space", "zero", "last") == [True, True, True]
+    assert whole("empty lines", "padded", "two columns") == [False, False, False]
 
 
 def test_the_ends_of_records_are_given_where_they_may_be_in_a_value(tmp_path: Path) -> None:

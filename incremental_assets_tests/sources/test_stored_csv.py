@@ -182,6 +182,12 @@ def test_a_record_with_the_wrong_number_of_fields_is_kept_as_its_text(
     assert found.column("c") == [3, None, None, None, None, 12]
 
 
+def test_a_blank_value_of_the_only_column_is_a_row(tmp_path: Path, spark: SparkSession) -> None:
+    found = records(spark, tmp_path, "a\r\n1\r\n \r\n\0\r\n\t\r\n\r\n2\r\n")
+
+    assert found.column("a") == ["1", " ", "\0", "\t", "2"]
+
+
 WRITTEN = (
     "a,b\n1,2\n",
     "a,b\r\n1,2\r\n",
