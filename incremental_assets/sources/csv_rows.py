@@ -59,11 +59,16 @@ _FRACTION = r"^-?(?:(?:0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+)$"
 _POWER = r"^-?[1-9]\.[0-9]+E-?[0-9]{1,3}$"  # as Spark and Java write doubles; 1E5 may be a code
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
+_NANOSECONDS = r"[.,][0-9]{6}[0-9]*[1-9]"
 _SHORTEST_MOMENT = len("20170102T1011")
 
 
 class CsvKinds(IntFlag):
-    """The kinds of values in a column, as bits. LARGE is a whole number that no double is."""
+    """The kinds of values in a column, as bits.
+
+    LARGE is a whole number that no double is. FINE comes with MOMENT, for one of which a timestamp,
+    of microseconds, would lose digits.
+    """
 
     NOTHING = 0
     WHOLE = 1
@@ -73,6 +78,7 @@ class CsvKinds(IntFlag):
     DAY = 16
     TEXT = 32
     LARGE = 64
+    FINE = 128
 
 
 def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
@@ -187,7 +193,8 @@ def _found_columns(
 ) -> dict[str, OwnColumn]:
     """Columns with the types that all their values have: one aggregate.
 
-    Those that are to be `as_written` are no doubles: 1.1 and 1.10 are two keys.
+    Those that are to be `as_written` are no doubles: 1.1 and 1.10 are two keys. Nor are they
+    timestamps where two of them might be one.
     Every value becomes a row of its own, so that one expression checks all of them: one for each
     column took Spark longer to compile than to run.
     """
@@ -195,9 +202,12 @@ def _found_columns(
     values = records.where(F.col("_raw").isNull()).select(texts)
     kinds = F.bit_or(_kind_of(F.col("text"))).alias("kinds")
     rows = values.where(F.col("text") != "").groupBy("at").agg(kinds).collect()
-    found = {names[row["at"]]: _type_for(CsvKinds(row["kinds"])) for row in rows}
-    texts_of = {n for n in as_written if isinstance(found.get(n), DoubleType)}
-    found |= dict.fromkeys(texts_of, StringType())
+    found: dict[str, DataType] = {}
+    for row in rows:
+        name, of = names[row["at"]], CsvKinds(row["kinds"])
+        kind = _type_for(of & ~CsvKinds.FINE)
+        loses = isinstance(kind, DoubleType) or CsvKinds.FINE in of
+        found[name] = StringType() if loses and name in as_written else kind
     return {
         name: OwnColumn(name, _read(F.col(quoted(name)), found.get(name, StringType())))
         for name in names
@@ -223,6 +233,7 @@ def _kind_of(text: Column) -> Column:
     fits = (length <= _SURELY_64_BITS) | text.try_cast("bigint").isNotNull()
     day = (length == len("2017-01-02")) & text.rlike(_DAY) & text.try_cast("date").isNotNull()
     moment = (length >= _SHORTEST_MOMENT) & read_text(text, TimestampType()).isNotNull()
+    fine = (CsvKinds.MOMENT | CsvKinds.FINE).value
     double = text.try_cast("double").cast("string")
     keeps_digits = (length <= _SURELY_A_DOUBLE) | (
         significant_digits(text) == significant_digits(double)
@@ -239,7 +250,7 @@ def _kind_of(text: Column) -> Column:
         )
         .when(day, CsvKinds.DAY.value)
         .when(number | text.isin(*_NOT_FINITE), CsvKinds.NUMBER.value)
-        .when(moment, CsvKinds.MOMENT.value)
+        .when(moment, F.when(text.rlike(_NANOSECONDS), fine).otherwise(CsvKinds.MOMENT.value))
         .otherwise(CsvKinds.TEXT.value)
     )
 
