@@ -77,7 +77,7 @@ def publish(
             transaction=(transaction.app_id, transaction.number),
             hooks=NO_HOOKS,
         )
-        write_due_checkpoint(table, staged.table_path)
+        write_due_checkpoint(table, staged.table_path, table.version() + 1)
 
     retried_commit(staged.table_path, attempt, "Nothing was published")
 
@@ -93,7 +93,7 @@ def remove_files(path: str, files: Collection[str]) -> None:
         removed = _removed(table, "", (), active_paths(table) & set(files))
         if removed:
             commit_files(table, removed, hooks=NO_HOOKS)
-            write_due_checkpoint(table, path)
+            write_due_checkpoint(table, path, table.version() + 1)
 
     retried_commit(path, attempt, "Nothing was removed")
 

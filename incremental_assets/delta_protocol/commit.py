@@ -85,19 +85,20 @@ def retried_commit(path: str, attempt: Callable[[], _T], otherwise: str) -> _T:
         raise LakeError(f"{path} cannot be written: {error}. {otherwise}; run again.") from error
 
 
-def write_due_checkpoint(before: DeltaTable, path: str) -> None:
-    """Write the checkpoint that is due after a commit without hooks to the table as it was before.
+def write_due_checkpoint(table: DeltaTable, path: str, version: int, *, cut: bool = True) -> None:
+    """Write the checkpoint that is due after a commit without hooks, which made this version.
 
-    At the interval of the table's properties, and by them commits beyond the log's retention go. It
-    raises nothing, for the commit is done: maintenance writes the checkpoint that is missing, and
-    reports what is in its way.
+    At the interval of the table's properties; with `cut`, commits beyond the log's retention go by
+    them as well. It raises nothing, for the commit is done: maintenance, or in the ledger the next
+    one that is due, writes the checkpoint that is missing.
     """
-    version, settings = before.version() + 1, before.metadata().configuration
+    settings = table.metadata().configuration
     with suppress(DeltaError, OSError, ValueError):
         interval = int(settings.get("delta.checkpointInterval") or _CHECKPOINT_INTERVAL)
         if interval < 1 or (version + 1) % interval:
             return
         table = DeltaTable(path, version=version)
         table.create_checkpoint()
-        if (settings.get("delta.enableExpiredLogCleanup") or "true").lower() == "true":
+        cleans_up = settings.get("delta.enableExpiredLogCleanup") or "true"
+        if cut and cleans_up.lower() == "true":
             table.cleanup_metadata()

@@ -18,16 +18,15 @@ from typing import Any
 from urllib.parse import quote
 
 import polars as pl
-from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
-from incremental_assets.delta_protocol.commit import commit_files
+from incremental_assets.delta_protocol.commit import NO_HOOKS, commit_files, write_due_checkpoint
 from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, LedgerSnapshot
 from incremental_assets.locations import local_path
 from incremental_assets.storage import write_file
 
-HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 # A longer bound would have to be cut, and the cut one rounded; without it the file is read.
 _LONGEST_BOUND = 64
 
@@ -49,7 +48,7 @@ def compact(snapshot: LedgerSnapshot, table: DeltaTable, files: Sequence[LedgerF
             paths = (paths - {file.path for file in some}) | {compacted.path}
             actions.append(compacted)
             actions += [RemoveAction(f.path, False, now, f.size, {"table": f.table}) for f in some]
-    commit_files(table, actions, hooks=HOOKS)
+    _commit(snapshot.root, table, actions)
     return paths
 
 
@@ -76,7 +75,12 @@ def replace_tables(
             path = f"{folder}/part-00000-{uuid.uuid4()}-c000.zstd.parquet"
             size = _write(f"{snapshot.root}/{path}", own)
             actions.append(AddAction(path, size, {"table": name}, now, True, _statistics(own)))
-    commit_files(table, actions, hooks=HOOKS)
+    _commit(snapshot.root, table, actions)
+
+
+def _commit(root: str, table: DeltaTable, actions: Sequence[AddAction | RemoveAction]) -> None:
+    commit_files(table, actions, hooks=NO_HOOKS)
+    write_due_checkpoint(table, root, table.version() + 1, cut=False)
 
 
 def _compacted(snapshot: LedgerSnapshot, files: Sequence[LedgerFile], now: int) -> AddAction:

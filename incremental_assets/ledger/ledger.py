@@ -18,10 +18,10 @@ import polars as pl
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from incremental_assets.delta_protocol.commit import ONCE
+from incremental_assets.delta_protocol.commit import NO_HOOKS, ONCE, write_due_checkpoint
 from incremental_assets.errors import ConflictError, LakeError, LedgerError
 from incremental_assets.ledger import maintenance
-from incremental_assets.ledger.compaction import HOOKS, replace_tables
+from incremental_assets.ledger.compaction import replace_tables
 from incremental_assets.ledger.day_index import DayIndex, index_at
 from incremental_assets.ledger.entry import SCHEMA, Entry, to_frame
 from incremental_assets.ledger.indexed_history import IndexedHistory
@@ -239,12 +239,13 @@ class Ledger:
                 mode="append",
                 schema_mode=None if known >= set(SCHEMA) else "merge",
                 commit_properties=ONCE,
-                post_commithook_properties=HOOKS,
+                post_commithook_properties=NO_HOOKS,
             )
         except CommitFailedError:
             raise
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be written: {error}") from error
+        write_due_checkpoint(table, self.path, table.version(), cut=False)
 
     def _snapshot_of(self, table: DeltaTable) -> LedgerSnapshot:
         snapshot = LedgerSnapshot(self.path, table, self._frames)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -175,6 +176,31 @@ def test_a_view_outlives_the_files_that_it_was_read_from(
 
     assert before.isdisjoint(Path(ledger.path).rglob("part-*.parquet"))
     assert [e.batch for e in view.table(SALES).entries] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda ledger: append(ledger, entry(9)), id="an append"),
+        pytest.param(
+            lambda ledger: ledger.replace_tables([SALES], lambda _: [entry(9)]), id="a rebuild"
+        ),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_written_fails_no_entry(
+    ledger: Ledger, write: Callable[[Ledger], None]
+) -> None:
+    append(ledger, *(entry(n) for n in range(1, 9)))
+    hint = Path(ledger.path) / "_delta_log" / "_last_checkpoint"
+    (hint / "in the way").mkdir(parents=True)
+
+    write(ledger)
+
+    assert ledger.view().version == 9  # at which a checkpoint is due
+    assert numbers(ledger)[-1] == 9
+    shutil.rmtree(hint)
+    append(ledger, *(entry(n) for n in range(10, 20)))
+    assert hint.is_file()
 
 
 @pytest.mark.usefixtures("forgetful")
