@@ -75,4 +75,6 @@ def _named(rows: DataFrame, key: Sequence[str]) -> Column:
     by_key = F.concat_ws(", ", *parts)
     if "_file" not in rows.columns:
         return by_key
-    return F.when(by_key != "", by_key).otherwise(F.concat(F.lit("a row of "), F.col("_file")))
+    # A delete of a row that a snapshot no longer has is in no file.
+    by_file = F.coalesce(F.concat(F.lit("a row of "), F.col("_file")), F.lit("a row without a key"))
+    return F.when(by_key != "", by_key).otherwise(by_file)
