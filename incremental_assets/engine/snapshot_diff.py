@@ -214,8 +214,9 @@ def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataF
     rows = rows.where(f"{KEY} IS NOT NULL AND {where}")
     rows = rows.withColumn(KEY, as_identified_now(comparison_of(batch).key))
     # Of one key, an older version may have found a delete of `9` and an insert of `"9"` on one day.
-    # A table over it may have either; the next snapshot has the row, which is then inserted again.
-    order = F.struct("_landing_day", F.col(OPERATION) == "delete")
+    # Of these the row counts, as in a table over it, where a row beats a delete at one position.
+    is_row = ~F.col(OPERATION).isin("delete", CARRIED_FORWARD)
+    order = F.struct("_landing_day", is_row)
     last = F.max_by(F.struct(OPERATION, HASH, "payload", "_file"), order)
     state = rows.groupBy(KEY).agg(last.alias("last")).select(KEY, "last.*")
     state = state.where(f"{OPERATION} NOT IN ('delete', '{CARRIED_FORWARD}')")
