@@ -271,9 +271,9 @@ def _write(frames: Frames, batch: Batch, read: _Computed) -> StagedWrite:
     def may_hold(file: DataFile) -> bool:
         return first is not None and (not running or file.partition["dt"] >= first)
 
-    own = {f.name: f.dataType for f in rows.schema.fields if f.name != HASH}
-    facts = {"order": (HASH,), "keep": may_hold, "days": tuple(batch.work.days)}
-    to = replace(destination(batch, key, **facts), counted_by="")
+    own = {f.name: f.dataType for f in rows.schema.fields}
+    to = destination(batch, key, keep=may_hold, days=tuple(batch.work.days))
+    to = replace(to, counted_by="")
     if touched.present is None:
         return table.write.stage(frames, to, ChangeSet(rows, own))
     names = _names(key)

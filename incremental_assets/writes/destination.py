@@ -121,18 +121,26 @@ class Destination:
         return [quoted(name) for name in dict.fromkeys((*own, *self.order))]
 
     def as_written(self, changes: ChangeSet) -> DataFrame:
-        """The rows of the changes, with the columns that are written and no others."""
-        return changes.rows.select(self.number, *self.written(changes.own))
+        """The rows of the changes, with the columns that are written and no others.
+
+        Where there may be deletes, also with `_to_delete`, by which `merge` deletes their keys.
+        """
+        written: list[Column | str] = [self.number, *self.written(changes.own)]
+        if not changes.deletes:
+            return changes.rows.select(*written)
+        return changes.changes.select(*written, F.col(DELETED).alias(TO_DELETE))
 
     def stage(self, rows: DataFrame) -> StagedWrite:
-        """Stage rows with the columns that are written, all of them, as they are."""
+        """Stage rows with the columns that are written, as they are, without those to delete."""
+        rows = _without_deletes(rows)
         staged = stage(rows, self.path, self.folder, self.partition_by)
         return StagedWrite(staged, inserted=self.inserted(staged))
 
     def stage_new(self, rows: DataFrame) -> StagedWrite:
-        """Stage rows of keys that the table does not have."""
+        """Stage rows of keys that the table does not have, without those to delete."""
         if self.counted_by:
             return self.stage(rows)
+        rows = _without_deletes(rows)
         # A target may be a table of somebody's own, with columns that the source has not.
         table = plain_files(self.path, version_of(self.path))
         staged = stage_with(rows, None, table, self.folder)
@@ -147,8 +155,6 @@ class Destination:
         `updated_at > _old.updated_at`. A row with a true `_to_delete` that wins deletes its key.
         """
         if self.is_empty():  # it may not even have the columns yet
-            if TO_DELETE in rows.columns:
-                rows = rows.where(f"NOT {TO_DELETE}").drop(TO_DELETE)
             return self.stage_new(rows)
         write, _ = merge(
             frames,
@@ -217,6 +223,10 @@ class Destination:
         return rows.selectExpr(
             *there, f"{hashed} AS {HASH}", f"false AS {DELETED}", f"'{CONFLICT}' AS {WHY}"
         )
+
+
+def _without_deletes(rows: DataFrame) -> DataFrame:
+    return rows.where(f"NOT {TO_DELETE}").drop(TO_DELETE) if TO_DELETE in rows.columns else rows
 
 
 def struct_of(names: Sequence[str], prefix: str = "") -> str:

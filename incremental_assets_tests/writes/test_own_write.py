@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import polars as pl
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
 
 from incremental_assets import (
     ChangeSet,
+    Contract,
     Destination,
     Frames,
     LandedFiles,
@@ -21,6 +25,7 @@ from incremental_assets import (
     SameDay,
     StagedWrite,
     Table,
+    Text,
     WriteStrategy,
 )
 from incremental_assets.changes import ChangeLog
@@ -160,6 +165,88 @@ def test_a_gold_table_keeps_nothing_beside_it(lake: Lake, page: SimpleNamespace)
 
     assert gates(lake, page.ADMISSIONS) == [("a", "west")]
     assert not DeltaTable(f"{lake.settings.lake}/gold/admissions_by_gate").file_uris()
+
+
+@pytest.mark.parametrize("stage", ["stage", "stage_new", "merge"])
+def test_rows_that_a_source_deletes_are_not_staged(
+    spark: SparkSession, tmp_path: Path, stage: str
+) -> None:
+    path = str(tmp_path / "orders")
+    pl.DataFrame({"_batch": [1, 1], "id": [1, 2]}).write_delta(path)
+    rows = spark.range(2, 5).withColumn("_deleted", F.col("id") != 3)
+    changes = ChangeSet(rows, {"id": LongType()}, deletes=True)
+    to = Destination("orders", path, 2, ("id",))
+    written = to.as_written(changes)
+
+    with Frames.over(spark) as frames:
+        write = (
+            to.merge(frames, written, "true") if stage == "merge" else getattr(to, stage)(written)
+        )
+
+    assert write.rows_inserted == 1
+    # Of the rows that are staged, one is the neighbour of the row that is deleted.
+    assert sum(file.rows for file in write.staged.files) == (2 if stage == "merge" else 1)
+    assert write.deleted == (1 if stage == "merge" else 0)
+    columns = {
+        name
+        for f in write.staged.files
+        for name in pl.read_parquet_schema(tmp_path / "orders" / f.path)
+    }
+    assert columns == {"_batch", "id"}
+
+
+class _Changes(WriteStrategy):
+    """The rows of a log, or of a gold table's keys, as they come."""
+
+    by_key: ClassVar[bool] = True
+    applies_deletes: ClassVar[bool] = True
+
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        return to.merge(frames, to.as_written(changes), "true")
+
+    def rebuild(self, *_: Any) -> StagedWrite:  # type: ignore[override]
+        raise NotImplementedError
+
+
+class _OfKeys(_Changes):
+    """The computed rows of the keys that changed."""
+
+    recomputes_keys: ClassVar[bool] = True
+
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        with pytest.raises(DefinitionError, match="have no order"):
+            _ = to.earlier
+        return super().stage(frames, to, changes)
+
+
+def test_what_a_log_deletes_leaves_a_table_of_a_write_of_ones_own(lake: Lake) -> None:
+    silver = Table(
+        "silver/users",
+        "",
+        reads=(SameDay(LOG),),
+        key=("id",),
+        schema=Contract(id=Text(required=True), city=Text()),
+        write=_Changes(),
+    )
+    per_city = Table(
+        "gold/per_city",
+        "",
+        reads=(SameDay(silver),),
+        key=("city",),
+        write=_OfKeys(),
+        transform=lambda users: users.groupBy("city", "dt").agg(F.count("id").alias("users")),
+    )
+
+    def land(day: str, *events: tuple[str, int, str, str | None]) -> None:
+        names = ("operation", "sequence_num", "id", "city")
+        lake.land("log", day, [dict(zip(names, event, strict=True)) for event in events])
+        lake.run(per_city)
+
+    land(DAY, ("I", 1, "a", "Rome"), ("I", 2, "b", "Oslo"), ("D", 3, "c", None))
+    land(NEXT, ("D", 4, "a", None), ("I", 5, "d", "Oslo"))
+
+    assert sorted(lake.rows(silver, "id", "city").rows()) == [("b", "Oslo"), ("d", "Oslo")]
+    assert lake.rows(per_city, "city", "users").rows() == [("Oslo", 1), ("Oslo", 1)]
 
 
 def test_in_gold_no_row_is_earlier() -> None:
