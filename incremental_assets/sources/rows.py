@@ -128,6 +128,12 @@ def no_rows(session: SparkSession) -> DataFrame:
 
 def require_names(names: Sequence[str], source: str) -> None:
     """Raise SourceError if a table cannot have all of these columns."""
+    broken = [name for name in names if "\0" in name]
+    if broken:
+        raise SourceError(
+            f"{source} has a column {broken[0]!r}, whose name has a NUL in it; no table can have "
+            "such a column. Rename it in the source, and run again."
+        )
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)

@@ -228,6 +228,11 @@ def test_fields_that_differ_only_by_case_are_named(tmp_path: Path, spark: SparkS
         lines(spark, tmp_path, '{"Id": 1}', '{"id": 2}')
 
 
+def test_a_field_with_a_nul_in_its_name_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(SourceError, match=r"column 'A\\x00B', whose name has a NUL"):
+        lines(spark, tmp_path, r'{"a": 1, "A\u0000B": 2}')
+
+
 def test_a_field_named_as_the_load_names_its_own_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
