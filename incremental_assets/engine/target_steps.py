@@ -19,7 +19,7 @@ from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.delta_log import find_commit
 from incremental_assets.delta.delta_table import bytes_of
 from incremental_assets.delta.publish import publish
-from incremental_assets.delta.read import plain_files
+from incremental_assets.delta.read import TableFiles, plain_files
 from incremental_assets.delta.side_table import last_number
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
@@ -32,6 +32,7 @@ from incremental_assets.engine.target_note import commit_note, touched_days
 from incremental_assets.engine.target_table import (
     ensure_columns,
     ensure_key,
+    require_looked_up,
 )
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError, SourceError
 from incremental_assets.frames import Frames
@@ -204,7 +205,10 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             new.good,
         )
         require_completed(target.write, target.name, changes)
-        write = target.write.stage(frames, self._destination(), changes)
+        assert state.version is not None
+        there = plain_files(target.path, state.version)
+        write = target.write.stage(frames, self._destination(there), changes)
+        require_looked_up(target, write, there)
         return replace(write, side=(*(first or ()), *write.side))
 
     def commit(self, read: SourceWindow, judged: _Judged, write: StagedWrite | None) -> Loaded:
@@ -293,18 +297,15 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         )
         return tuple(judge_target(counted, target.rules, found))
 
-    def _destination(self) -> Destination:
+    def _destination(self, there: TableFiles) -> Destination:
         target, state = self._target, self._request.state
-        # A table that may have been there before is partitioned as it is.
-        version = state.version
-        assert version is not None
         return Destination(
             target.name,
             target.path,
             self.number(),
             target.key,
             target.changes.order,
-            plain_files(target.path, version).partition_by,
+            there.partition_by,  # it may have been there before, and is partitioned as it is
             state.known_types(),
             truncates=target.changes.finds_truncates,
         )

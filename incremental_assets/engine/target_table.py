@@ -12,11 +12,14 @@ from incremental_assets.changes.target_state import START, TargetState
 from incremental_assets.delta.columns import BATCH
 from incremental_assets.delta.delta_log import last_transaction, transaction
 from incremental_assets.delta.delta_table import (
+    active_paths,
     add_columns,
     ensure_table,
     field_of,
     open_table,
 )
+from incremental_assets.delta.read import TableFiles
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.table_key import key_properties, record_key
 from incremental_assets.delta.writable import require_plain_writes
 from incremental_assets.engine.target import TargetTable
@@ -209,3 +212,22 @@ def ensure_key(target: TargetTable, state: TargetState) -> None:
     if target.write.by_key and (other or not state.filled_by):
         key = state.filled_by or target.key
         record_key(DeltaTable(target.path), key, target.write.rows_of_key)
+
+
+def require_looked_up(target: TargetTable, write: StagedWrite, before: TableFiles) -> None:
+    """Raise DefinitionError where a write by key looked no keys up in some of the table's files.
+
+    `before` are the files as the write began; those that were replaced meanwhile do not count.
+    """
+    if not (target.write.by_key and write.changes):
+        return
+    missed = {file.path for file in before.files} - {*write.searched_files}
+    table = open_table(target.path) if missed else None
+    still = missed & active_paths(table) if table is not None else ()
+    if still:
+        raise DefinitionError(
+            f"{target.name}: {type(target.write).__name__}() finds rows by their key (`by_key`), "
+            f"and looked no keys up in {min(still)} of {target.path}, so a key could be there "
+            "twice. Nothing was published. Stage the rows by `to.merge`, which looks their keys "
+            "up, and load again."
+        )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
 from deltalake import DeltaTable
 
 from incremental_assets.decodable import landed_bytes
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import (
     DefinitionError,
     GateError,
@@ -21,6 +22,7 @@ from incremental_assets.errors import (
     SourceError,
     WatermarkError,
 )
+from incremental_assets.frames import Frames
 from incremental_assets.loaders import (
     LoadResult,
     SequenceBasedLoader,
@@ -30,7 +32,8 @@ from incremental_assets.loaders import (
 from incremental_assets.quality.rules import at_least, fail, quarantine, row_count, unique
 from incremental_assets.query import query
 from incremental_assets.sources.source import FixedSource
-from incremental_assets.writes import SCD2, RecomputeKeys
+from incremental_assets.writes import SCD2, RecomputeKeys, WriteStrategy
+from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 SCHEMA = {"id": pl.Int64, "amount": pl.Int64, "at": pl.Datetime("us", "UTC")}
@@ -213,6 +216,27 @@ def test_a_write_of_gold_tables_is_refused(place: Place) -> None:
 
     with pytest.raises(DefinitionError, match="computes the rows of a gold table"):
         load(place, primary_key="id", write=RecomputeKeys())
+
+
+class _LooksNothingUp(WriteStrategy):
+    """Finds rows by key, and stages them as if the table had none."""
+
+    by_key: ClassVar[bool] = True
+
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        return to.stage_new(to.as_written(changes))
+
+
+def test_a_write_by_key_that_looks_no_key_up_is_refused(place: Place) -> None:
+    place.land(rows((1, 10, 5)), SCHEMA)
+    load(place, primary_key="id", write=_LooksNothingUp())
+    place.land(rows((1, 11, 4), (2, 20, 4)), SCHEMA)
+
+    for _ in range(2):
+        with pytest.raises(DefinitionError, match=r"_LooksNothingUp\(\) finds .* by `to\.merge`"):
+            load(place, primary_key="id", write=_LooksNothingUp())
+
+    assert place.rows("id", "amount") == [(1, 10)]
 
 
 def test_no_more_than_max_records_are_taken_at_a_time_and_none_is_skipped(place: Place) -> None:
