@@ -56,7 +56,9 @@ def is_whole(require: Callable[[IO[bytes]], None], content: bytes) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("require", "parts"), [(require_bzip2, BZIP2), (require_zstd, ZSTD)])
+@pytest.mark.parametrize(
+    ("require", "parts"), [(require_bzip2, BZIP2), (require_zstd, ZSTD)], ids=["bz2", "zstd"]
+)
 def test_a_file_is_whole_where_it_ends_with_one_of_its_parts_and_nowhere_else(
     require: Callable[[IO[bytes]], None], parts: tuple[bytes, ...]
 ) -> None:
@@ -68,7 +70,7 @@ def test_a_file_is_whole_where_it_ends_with_one_of_its_parts_and_nowhere_else(
 
 
 @pytest.mark.parametrize("require", [require_bzip2, require_zstd])
-@pytest.mark.parametrize("content", [ROWS, b"<html>503</html>", b"x"])
+@pytest.mark.parametrize("content", [ROWS, b"<html>503</html>", b"x"], ids=["rows", "page", "x"])
 def test_text_is_neither(require: Callable[[IO[bytes]], None], content: bytes) -> None:
     assert not is_whole(require, content)
 
@@ -126,6 +128,7 @@ def test_what_is_compressed_otherwise_or_not_at_all_is_not_read(name: str) -> No
         ("a.json.zst", zstd(ROWS) + zstd(ROWS)[:9], "ends within a frame of zstd"),
         ("a.json.zstd", ROWS, "byte 0 is not the beginning of a zstd frame"),
     ],
+    ids=["text as bz2", "a cut stream", "a cut frame", "text as zstd"],
 )
 def test_json_of_a_file_that_is_not_whole_is_refused_on_a_disk_and_in_a_store(
     tmp_path: Path,
