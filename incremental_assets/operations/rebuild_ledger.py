@@ -74,15 +74,17 @@ def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
     """Rebuild the ledger's entries of these tables from their logs; the old ledger is kept.
 
     A batch that was in progress is abandoned first. Manual decisions (accepted, dropped, rewound)
-    and when days were held remain in the old ledger alone. Waits for loads that are in progress.
+    and when days were held remain in the old ledger alone. Waits for loads of these tables that are
+    in progress, and of those that append what they read of them.
     Raises LedgerError if the old ledger cannot be read and only some tables are named, or where a
     table that is not named would append rows for a second time, and LakeError where there is
     nothing to rebuild it from.
     """
     require_a_lake(lakehouse)
     ledger, lake, log = Ledger(lakehouse.ledger.path), lakehouse.settings.lake, lakehouse.log
+    readers = _appending_readers(lakehouse, tables)
     with ExitStack() as locks:
-        for table in sorted(tables, key=lambda table: table.name):
+        for table in sorted([*tables, *readers], key=lambda table: table.name):
             owner = "a rebuild of the ledger"
             locks.enter_context(table_lock(lake, table.name, owner, log))
         now, made = lakehouse.now(), list[LedgerView]()
@@ -99,7 +101,7 @@ def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
 
         is_readable = _is_readable(ledger, all_of_them=len(tables) == len(lakehouse.tables))
         if is_readable:
-            _require_appending_readers(lakehouse, ledger, tables)
+            _require_appending_readers(lakehouse, ledger, tables, readers)
         former = ledger.back_up(now)
         if not is_readable:
             remove(ledger.path)
@@ -123,16 +125,31 @@ def _is_readable(ledger: Ledger, *, all_of_them: bool) -> bool:
     return True
 
 
+def _appending_readers(lakehouse: Lakehouse, tables: Sequence[Table]) -> list[Table]:
+    """The other tables that append what they read of these."""
+    named = {table.name for table in tables}
+    return [
+        table
+        for table in lakehouse.tables
+        if table.write.appends
+        and table.name not in named
+        and any(read.table.name in named for read in table.upstreams)
+    ]
+
+
 def _require_appending_readers(
-    lakehouse: Lakehouse, ledger: Ledger, tables: Sequence[Table]
+    lakehouse: Lakehouse, ledger: Ledger, tables: Sequence[Table], readers: Sequence[Table]
 ) -> None:
     """Raise LedgerError where a table is older than one that appends what it reads of it.
 
     What the older table lacks is loaded again under new numbers, so the other one would append
-    these rows once more, unless it is rebuilt with it.
+    these rows once more, unless it is rebuilt with it. Its unfinished batch is given its outcome
+    first: only the table's log shows whether it was published.
     """
+    for reader in readers:
+        if ledger.tail(reader.name).unsettled:
+            lakehouse.settle(reader)
     view, named = ledger.view_if_any(), {table.name for table in tables}
-    readers = [t for t in lakehouse.tables if t.write.appends and t.name not in named]
     for table in tables:
         read_by = {
             reader.name: max(view.table(reader.name).watermarks(table.name).values(), default=0)

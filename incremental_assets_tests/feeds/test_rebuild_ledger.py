@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,20 +14,23 @@ from typing import Any
 import polars as pl
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from pyspark.sql import SparkSession
 
 from incremental_assets.delta.delta_log import find_commit, transaction
 from incremental_assets.errors import LedgerError
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.operations.log_entries import entries_from_log
 from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
 from incremental_assets.quality.rules import fail, row_count
+from incremental_assets.settings import Settings
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
 from incremental_assets_tests.feeds.test_append import TYPED, VISITS, visit
 from incremental_assets_tests.feeds.test_consistent import BRONZE, LEDGER, SILVER
 from incremental_assets_tests.feeds.test_interrupted import orders, products, users, whole
 from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
-from incremental_assets_tests.feeds.world import Lake
-from incremental_assets_tests.plan.ledgers import SALES, jan
+from incremental_assets_tests.feeds.world import NOON, Lake
+from incremental_assets_tests.plan.ledgers import SALES, did, jan
 from incremental_assets_tests.thorough import thorough
 
 DAYS = "2017-01-05...2017-01-08"
@@ -64,6 +69,10 @@ def put_back(shop: Lake, name: str) -> None:
     """As it was before the last load."""
     shutil.rmtree(shop.path(name))
     shutil.copytree(shop.path(f"_copy/{name}"), shop.path(name))
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError
 
 
 def rebuilt(shop: Lake, *names: str) -> Done:
@@ -235,6 +244,35 @@ def test_a_table_that_lacks_batches_is_rebuilt_with_the_one_that_appended_their_
 
     assert web.rows(TYPED.name, "page") == before
     assert web.stale() == {}
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_rows_that_a_dead_run_appended_count_if_they_were_published(
+    settings: Settings, is_published: bool
+) -> None:
+    lakehouse = Lakehouse(settings, [VISITS, TYPED], no_spark, lambda: NOON)
+    loaded = replace(did(VISITS, 1, 5, touched=[5]), target_version=0)
+    claim = did(TYPED, 1, 5, state="claimed", read={VISITS.name: 1})
+    for entry in (loaded, claim):
+        lakehouse.ledger.transact_on(entry.table, lambda _, entry=entry: [entry])  # type: ignore[misc]
+    note = {"days": {str(jan(5)): {"state": "committed"}}}
+    published = CommitProperties(
+        custom_metadata={"userMetadata": json.dumps(note)},
+        app_transactions=[Transaction(TYPED.name, 1)],
+    )
+    write_deltalake(
+        f"{settings.lake}/{TYPED.name}",
+        pl.DataFrame({"_batch": [1], "dt": [jan(5)]}),
+        partition_by=["dt"],
+        commit_properties=published if is_published else None,
+    )
+    refused = pytest.raises(LedgerError, match=f"ledger rebuild {VISITS.name} {TYPED.name}$")
+
+    with refused if is_published else nullcontext():
+        rebuild_ledger(lakehouse, [VISITS])
+
+    outcomes = lakehouse.ledger.view().table(TYPED.name).outcomes
+    assert [e.state for e in outcomes] == ["committed" if is_published else "abandoned"]
 
 
 def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lakes) -> None:
