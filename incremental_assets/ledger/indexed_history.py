@@ -129,6 +129,13 @@ class IndexedHistory(TableHistory):
         )
 
     @cached_property
+    def days_to_retract(self) -> Collection[date]:
+        # Since its last load such a day was retracted from and rewound: only numbers are compared.
+        retracted = self._later_than("published", "loaded").keys()
+        days = retracted & self._later_than("rewound", "loaded").keys()
+        return [day for day in days if self.to_retract(day)]
+
+    @cached_property
     def published_days(self) -> frozenset[date]:
         return frozenset(self.last_touched)
 

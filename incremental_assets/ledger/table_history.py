@@ -208,6 +208,27 @@ class TableHistory:
                 found -= _paths(entry)
         return found
 
+    def to_retract(self, day: date) -> frozenset[str]:
+        """The paths of retracted files of a landing day whose rows the table has all the same.
+
+        A ledger that was rebuilt has them where the table is older than the retraction: a rewind
+        names them after it, until a load removes these rows.
+        """
+        found = retracted = frozenset[str]()
+        for entry in self.by_day.get(day, ()):
+            if entry.kind == "retract":
+                found, retracted = found - _paths(entry), retracted | _paths(entry)
+            elif entry.kind == "rewind":
+                found |= _paths(entry) & retracted
+            else:
+                found = retracted = frozenset()
+        return found
+
+    @property
+    def days_to_retract(self) -> Collection[date]:
+        """The landing days that have such files."""
+        return [day for day in self.by_day if self.to_retract(day)]
+
     @cached_property
     def _files(self) -> Mapping[date, Mapping[str, FileEntry]]:
         found: dict[date, dict[str, FileEntry]] = {}

@@ -106,6 +106,14 @@ def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
         if not is_readable:
             remove(ledger.path)
         ledger.replace_tables([table.name for table in tables], decide)
+    for name in (table.name for table in tables):
+        returned = _to_retract(made[-1].table(name))
+        if returned:
+            log(
+                f"{name} is older than the retraction of {', '.join(returned)}, and has these rows "
+                f"again: the next load of {name} removes them. Load it before the tables that read "
+                "it."
+            )
     return Done(tuple(_rebuilt(made[-1].table(table.name)) for table in tables), former)
 
 
@@ -196,17 +204,27 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
         _marked(table, last + 1, day, "committed", now, rows)
         for day, rows in sorted({**held, **quarantined}.items())
     ]
-    history = _history(table, [*logged, *outdating])
+    kept = _only_in_ledger(old, logged, files, last + 2)
+    history = _history(table, [*logged, *outdating, *kept])
     days = tuple(sorted(history.last_committed))
     if table.why_not_again:
         days = ()
     if not (outdating or days):  # a batch that did nothing, after which numbers go on
         outdating = [_marked(table, last + 1, now.date(), "abandoned", now, 0)]
     again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []
+    known = {(entry.day, file.path): file for entry in kept for file in entry.files}
     return [
         *logged,
         *outdating,
-        *(replace(e, batch=last + 2, files=files.get(e.day, ())) for e in again),
+        *(replace(entry, recorded_at=now) for entry in kept),
+        *(
+            replace(
+                entry,
+                batch=last + 2 + len(kept),
+                files=tuple(known.get((entry.day, f.path), f) for f in files.get(entry.day, ())),
+            )
+            for entry in again
+        ),
     ]
 
 
@@ -218,6 +236,38 @@ def _without_files_that_landed_again(
         return entry
     there = {file.path for file in landed.get(entry.day, ())}
     return replace(entry, files=tuple(file for file in entry.files if file.path not in there))
+
+
+def _to_retract(history: TableHistory) -> list[str]:
+    return sorted(path for day in history.days_to_retract for path in history.to_retract(day))
+
+
+def _only_in_ledger(
+    old: TableHistory,
+    logged: Sequence[Entry],
+    landed: Mapping[date, tuple[FileEntry, ...]],
+    number: int,
+) -> list[Entry]:
+    """The retractions that the log does not have, with numbers from `number` on.
+
+    Of one that is newer than the log the table may have rows again: the rewind names these files
+    after it, so the next load removes them. Of one that was cut from the log it has none.
+    """
+    tokens = {entry.token for entry in logged}
+    last = max((entry.batch for entry in logged if entry.state != "abandoned"), default=0)
+    found = list[Entry]()
+    for entry in old.committed:
+        if entry.kind != "retract" or entry.token in tokens:
+            continue
+        files = tuple(entry.files)
+        if entry.batch <= last:
+            there = {file.path for file in landed.get(entry.day, ())}
+            gone = old.retracted(entry.day) - there
+            files = tuple(file for file in files if file.path in gone)
+        if files:
+            kept = replace(entry, batch=number + len(found), files=files, target_version=None)
+            found.append(replace(kept, windows=(), touched=(), affects=(), position=""))
+    return found
 
 
 def _marked(table: Table, batch: int, day: date, state: State, now: datetime, rows: int) -> Entry:

@@ -167,7 +167,8 @@ def rows_to_retract(
     for each in retractions:
         path = f"{settings.lake}/{each.table.name}"
         for landed, paths in sorted(each.paths.items()):
-            wanted = set(paths) - view.table(each.table.name).retracted(landed)
+            history = view.table(each.table.name)
+            wanted = set(paths) - (history.retracted(landed) - history.to_retract(landed))
             rows = landed_rows(path, landed) if wanted else {}
             found += [
                 RetractedRows(each.table.name, file, day, number)

@@ -11,6 +11,7 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.digests import Digests
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
+from incremental_assets.plan.retract import repeated_retractions
 from incremental_assets.plan.work import DayWork, Plan, Work, first_load
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
@@ -72,6 +73,7 @@ def plan_landed(
         due[day] = DayWork(day, why, (), files)
     digests.store()
     works = works_of(table, history, fresh, repaired)
+    again = repeated_retractions(table, history, by_day)
     to_read = [file for work in works for file in work.files]
     waiting = [file for files in waits.values() for file in files]
     noted = feed.notes(settings.landing, to_read)
@@ -81,8 +83,15 @@ def plan_landed(
             f"{counted(len(returned), 'retracted file')} landed again, unchanged, and will not be "
             f"read: {', '.join(returned[:_NAMED])}. To load it, land it under another name."
         )
+    if again:
+        paths = [file.path for work in again for file in work.files]
+        notes.append(
+            f"The table has rows of {counted(len(paths), 'retracted file')} again, which are "
+            f"removed: {', '.join(paths[:_NAMED])}."
+        )
     of_days = {day: _waiting(files) for day, files in waits.items() if files}
-    return Plan(works, {}, tuple(idle), tuple(notes), of_days)
+    idle = [day for day in idle if not any(day in work.days for work in again)]
+    return Plan((*again, *works), {}, tuple(idle), tuple(notes), of_days)
 
 
 def _waiting(files: Sequence[SourceFile]) -> str:
@@ -156,6 +165,7 @@ def _pending(
     new, changed = table.changes.new_and_changed(listed, history.files(day), tagged)
     why = [f"{counted(len(changed), 'loaded file')} changed"] if changed else []
     wanted = history.to_load_again.get(day, frozenset()) - {file.path for file in changed}
+    wanted -= history.retracted(day)
     again = [tagged(file) for file in listed if file.path in wanted]
     if again:
         entry = history.rewound.get(day)

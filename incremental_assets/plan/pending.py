@@ -92,8 +92,9 @@ def _planned(
     """What there is to do up to the last day of the span, and the days outside it."""
     history = view.table(table.name)
     there = table.landed_days(settings.landing, history)
-    # The files of a held day may all be gone.
-    landed = span if there is None else sorted({*there, *history.held})
+    # The files of such a day may all be gone.
+    others = {*history.held, *history.days_to_retract}
+    landed = span if there is None else sorted({*there, *others})
     days = [day for day in landed if day in span]
     plan = plan_undecided(table, days, view, settings, span.last, inspection, now)
     return plan, tuple(day for day in there or () if day not in span)

@@ -8,6 +8,7 @@ from datetime import date
 
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.ledger.entry import FileEntry
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.plurals import counted
@@ -37,17 +38,15 @@ def plan_retraction(
     works = []
     for day in days:
         history = view.table(table.name)
-        before = history.retracted(day)
+        before = history.retracted(day) - history.to_retract(day)
         files = [f for p, f in history.files(day).items() if p in paths and p not in before]
         if not files:
             continue
         _require_not_landed(table, day, files, view, settings)
-        todo = DayWork(
-            day, why, (), tuple(map(_source_file, files)), accepted=frozenset(table.checks())
-        )
+        work = _retraction(table, day, why, files)
         if table.changes.compares_days:
-            left_of_snapshot(table, todo, view, settings)
-        works.append(Work("rebuild", "retract", {day: todo}))
+            left_of_snapshot(table, work.days[day], view, settings)
+        works.append(work)
     done = {day for work in works for day in work.days}
     return Plan(tuple(works), {}, tuple(day for day in days if day not in done))
 
@@ -69,6 +68,19 @@ def require_feed(table: Table) -> Feed:
         f"{table.name} has no landed files to retract: it is built from other tables. Retract the "
         "files where they were loaded (`incremental-assets retract FILE --why …`), and it follows."
     )
+
+
+def repeated_retractions(
+    table: Table, history: TableHistory, days: Collection[date]
+) -> tuple[Work, ...]:
+    """The batches that take retracted files out of a table that has their rows again, by day."""
+    works = []
+    for day in sorted(set(history.days_to_retract).intersection(days)):
+        paths, known = history.to_retract(day), history.files(day)
+        retractions = (e for e in reversed(history.by_day[day]) if e.kind == "retract")
+        why = next(e.why for e in retractions if any(file.path in paths for file in e.files))
+        works.append(_retraction(table, day, why, [known[path] for path in sorted(paths)]))
+    return tuple(works)
 
 
 def left_of_snapshot(
@@ -151,6 +163,12 @@ def _require_not_landed(
 
 def _listed(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[SourceFile]:
     return require_feed(table).files(settings.landing, day, view.table(table.name))
+
+
+def _retraction(table: Table, day: date, why: str, files: Sequence[FileEntry]) -> Work:
+    found = tuple(map(_source_file, files))
+    todo = DayWork(day, why, (), found, accepted=frozenset(table.checks()))
+    return Work("rebuild", "retract", {day: todo})
 
 
 def _source_file(file: FileEntry) -> SourceFile:

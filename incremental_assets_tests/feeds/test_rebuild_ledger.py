@@ -21,8 +21,12 @@ from incremental_assets.errors import LedgerError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.operations.log_entries import entries_from_log
 from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
+from incremental_assets.plan import why_pending
+from incremental_assets.plan.landed import plan_landed
+from incremental_assets.plan.work import file_entries
 from incremental_assets.quality.rules import fail, row_count
 from incremental_assets.settings import Settings
+from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
 from incremental_assets_tests.feeds.test_append import TYPED, VISITS, visit
@@ -30,7 +34,7 @@ from incremental_assets_tests.feeds.test_consistent import BRONZE, LEDGER, SILVE
 from incremental_assets_tests.feeds.test_interrupted import orders, products, users, whole
 from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import NOON, Lake
-from incremental_assets_tests.plan.ledgers import SALES, did, jan
+from incremental_assets_tests.plan.ledgers import EMPTY, EVENTS, SALES, did, jan
 from incremental_assets_tests.thorough import thorough
 
 DAYS = "2017-01-05...2017-01-08"
@@ -273,6 +277,60 @@ def test_rows_that_a_dead_run_appended_count_if_they_were_published(
 
     outcomes = lakehouse.ledger.view().table(TYPED.name).outcomes
     assert [e.state for e in outcomes] == ["committed" if is_published else "abandoned"]
+
+
+def land(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name in ("right", "wrong"):
+        (folder / f"{name}.jsonl").write_text("{}\n")
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_what_was_retracted_stays_out_although_the_table_is_older(
+    settings: Settings, is_gone: bool
+) -> None:
+    logged = list[str]()
+    lakehouse = Lakehouse(settings, [EVENTS], no_spark, lambda: NOON, logged.append)
+    feed, folder = LandedFiles("events"), Path(settings.landing, f"events/{jan(5)}")
+    land(folder)
+    (first,) = plan_landed(EVENTS, feed, [jan(5)], EMPTY, settings).work
+    right, wrong = file_entries(first.files)
+    shutil.rmtree(folder)
+    retraction = did(EVENTS, 2, 5, touched=[5], kind="retract", mode="rebuild")
+    both = replace(did(EVENTS, 1, 5, touched=[5]), files=(wrong, right), target_version=0)
+    why = {"who": "ann", "why": "of another shop", "token": "t"}
+    for entry in (both, replace(retraction, files=(wrong,), target_version=1, **why)):
+        lakehouse.ledger.transact_on(EVENTS.name, lambda _, entry=entry: [entry])  # type: ignore[misc]
+    note = {"days": {str(jan(5)): {"state": "committed"}}}
+    rows = {"_file": [wrong.path, right.path], "_landing_day": jan(5), "_day": jan(5)}
+    if not is_gone:
+        write_deltalake(
+            f"{settings.lake}/{EVENTS.name}",
+            pl.DataFrame(rows),
+            partition_by=["_landing_day", "_day"],
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": json.dumps(note)},
+                app_transactions=[Transaction(EVENTS.name, 1)],
+            ),
+        )
+
+    for _ in range(2):  # a ledger that was rebuilt keeps it, too
+        rebuild_ledger(lakehouse, [EVENTS])
+
+    view = lakehouse.ledger.view()
+    history, returned = view.table(EVENTS.name), [] if is_gone else [jan(5)]
+    assert [e.why for e in history.committed if e.kind == "retract"] == ["of another shop"]
+    assert history.retracted(jan(5)) == {wrong.path}
+    assert history.days_to_retract == returned
+    assert sum(wrong.path in line for line in logged) == 2 * len(returned)
+    start, today = settings.start_date, NOON.date()
+    # Also where the folder of the day is gone.
+    assert list(why_pending(EVENTS, view, settings, start, today)) == returned
+    land(folder)
+    works = plan_landed(EVENTS, feed, [jan(5)], view, settings).work
+    found = [(work.kind, [f.path for f in work.files]) for work in works]
+    reads = ("advance" if is_gone else "restate", [right.path])
+    assert found == [*([] if is_gone else [("retract", [wrong.path])]), reads]
 
 
 def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lakes) -> None:

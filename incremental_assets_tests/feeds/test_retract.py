@@ -191,6 +191,21 @@ def test_it_is_not_read_again_unless_it_has_changed_not_even_by_a_ledger_from_th
     assert history.retracted(THE_DAY) == frozenset()  # so its rows can be retracted
     assert [e.why for e in history.committed if e.kind == "retract"] == ["a test file"]
 
+    shop.load_stale()
+    shutil.copytree(shop.path(bronze), shop.path("_copy"))
+    retracted(shop, WRONG)
+    rows = shop.rows("silver/bookings", "id")
+    shutil.rmtree(shop.path(bronze))
+    shutil.copytree(shop.path("_copy"), shop.path(bronze))  # a backup of before the retraction
+    rebuilt(shop, bronze)
+    shop = shop.with_tables(*shop.tables.values())
+    assert DAY in shop.pending_days(bronze)
+    shop.load(f"{BEFORE}...{DAY}")
+    shop.load_stale()
+    assert shop.bronze(bronze, "id") == [(BEFORE, "a"), (DAY, "b"), (DAY, "c")]
+    assert shop.rows("silver/bookings", "id") == rows
+    assert shop.lakehouse.ledger.view().table(bronze).days_to_retract == []
+
 
 def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(lake: Lakes) -> None:
     shop = lake.copy_of(trains)

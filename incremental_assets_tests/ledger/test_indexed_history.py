@@ -99,6 +99,7 @@ def answers(history: TableHistory) -> dict[str, object]:
         **{name: dict(getattr(history, name)) for name in OF_A_DAY},
         "numbers": (history.last_batch, history.high, history.last, history.was_rewound),
         "unsettled": history.unsettled,
+        "to_retract": {day: history.to_retract(day) for day in sorted(history.days_to_retract)},
         "quarantined": sorted(history.days_with_quarantine),
         "newest": list(history.newest_first()),
         "newest up to": list(history.newest_first(5)),

@@ -72,6 +72,32 @@ def test_a_held_day_names_the_files_that_are_no_longer_landed_and_what_to_do(
     assert missing_below(SALES, jan(5), retracted, settings) == [LATER]
 
 
+A_RETRACTED, AGAIN = loaded(2, 5, A, kind="retract"), loaded(3, 5, A, B, kind="rewind")
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        pytest.param([A_RETRACTED], [], id="retracted"),
+        pytest.param([A_RETRACTED, loaded(3, 5, B, kind="rewind")], [], id="rewound"),
+        pytest.param([A_RETRACTED, AGAIN], [A], id="of an older table"),
+        pytest.param([A_RETRACTED, AGAIN, loaded(4, 5, B, kind="retract")], [A], id="another one"),
+        pytest.param([A_RETRACTED, AGAIN, loaded(4, 5, A, kind="retract")], [], id="repeated"),
+        pytest.param([A_RETRACTED, AGAIN, loaded(4, 5, B)], [], id="loaded"),
+    ],
+)
+def test_a_retraction_is_repeated_if_a_rebuilt_ledger_names_its_file_after_it(
+    settings: Settings, since: list[Entry], expected: list[str]
+) -> None:
+    view = ledger(loaded(1, 5, A, B), *since)
+    history = view.table(EVENTS.name)
+
+    assert sorted(history.to_retract(jan(5))) == expected
+    assert history.days_to_retract == ([jan(5)] if expected else [])
+    by_hand = plan_retraction(EVENTS, [A], "by hand", settings, [jan(5)], view).work
+    assert [file.path for work in by_hand for file in work.files] == expected
+
+
 def test_many_files_are_named_in_part_and_odd_names_can_be_pasted_into_a_shell() -> None:
     assert "1 file that is no longer" in retract_hint(["events/2017-01-05/a b.jsonl"])
     assert "retract 'events/2017-01-05/a b.jsonl' --why" in retract_hint(
