@@ -80,8 +80,9 @@ def changed_since(judged: Entry, table: Table, view: LedgerView) -> bool:
     """Whether an upstream, or a table that a rule reads, has changed since then."""
     windows = {window.upstream: window.high for window in judged.windows}
     of_rules = [last for name in table.rule_tables if (last := view.table(name).last)]
-    # The load read these tables after it began, not when its outcome was recorded.
-    began = judged.recorded_at - timedelta(seconds=judged.seconds)
+    # The load read these tables after it began, not when its outcome was recorded or accepted.
+    load = view.table(table.name).held.get(judged.day, judged)
+    began = load.recorded_at - timedelta(seconds=load.seconds)
     return any(
         upstream.looked_up_changes(judged.day, high)
         if isinstance(read, AsOf)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from incremental_assets.plan import (
     stale_days,
 )
 from incremental_assets.quality.rules import references
+from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -18,6 +21,7 @@ from incremental_assets_tests.plan.ledgers import (
     did,
     jan,
     ledger,
+    planned,
     stale,
 )
 
@@ -116,6 +120,23 @@ def test_a_held_day_is_not_asked_for_again_until_its_input_changes() -> None:
     )
     assert list(stale(known, ledger(read, judged, meanwhile))) == [1]
     assert stale(known, ledger(read, judged, before)) == {}
+
+
+@pytest.mark.parametrize(("ago", "is_accepted"), [(900, True), (300, False)])
+def test_an_acceptance_is_of_what_the_rules_of_the_held_batch_read(
+    settings: Settings, ago: int, is_accepted: bool
+) -> None:
+    known = replace(SALES, rules=(references("id", USERS.name),))
+    held = did(SALES, 1, 1, read={EVENTS.name: 1}, state="held")
+    accepted = replace(held, batch=2, state="accepted", held_by="id_in_silver_users")
+    held = replace(held, seconds=600.0)
+    looked_up = did(USERS, 1, 1)
+    looked_up = replace(looked_up, recorded_at=held.recorded_at - timedelta(seconds=ago))
+    view = ledger(did(EVENTS, 1, 1, touched=[1]), held, accepted, looked_up)
+
+    (work,) = planned(known, [1], view, settings).work
+
+    assert bool(work.days[jan(1)].accepted) == is_accepted
 
 
 def test_a_day_whose_upstream_is_held_is_not_stale() -> None:
