@@ -43,7 +43,7 @@ class Unreadable:
     error: IncrementalAssetsError
 
 
-class _Clock:
+class _DayOfRun:
     """When the rounds began, and the first reading of the clock on the present UTC day."""
 
     def __init__(self, read: Callable[[], datetime]) -> None:
@@ -116,7 +116,7 @@ def due_runs(
     them can be inspected. `log` takes one line for each source that is inspected, `note` one for
     what a source has and no run reads, such as files that wait.
     """
-    time = _Clock(clock)
+    time = _DayOfRun(clock)
     tried: dict[_TableRange, _Todo] = {}
     halvings = _HALVINGS if in_halves else 0
     noted: set[str] = set()
@@ -172,7 +172,7 @@ def _landed(
     chosen: Sequence[Table],
     settings: Settings,
     span: DayRange,
-    time: _Clock,
+    time: _DayOfRun,
     view: LedgerView,
     inspection: Inspector,
     log: Callable[[str], None],
